@@ -1,0 +1,124 @@
+"""What one DecisionModel's stack should contain: the frozen value between the decision and the Pulumi engine.
+
+The rollout decides a `DesiredStack`, `components.manifests` turns it into Kubernetes objects, and
+`components.program` declares those objects to the engine. Equal values give byte-equal manifests, so comparing
+rendered objects with live ones tells whether there is anything to do.
+
+Everything particular to the runtime (scripts, environment, default resources, GPU placement) arrives here ready
+made from `reconciler.engine`; this package only knows how a revision looks on Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+JsonObject = Mapping[str, Any]
+"""A JSON object in Kubernetes' own spelling. Treat as frozen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The DecisionModel that owns every object of the stack."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretKey:
+    """A reference to one key of a Secret; the value itself never enters a manifest or a state file."""
+
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentVariable:
+    """One container variable: either a plain `value` or a `secret` reference, never both."""
+
+    name: str
+    value: str | None = None
+    secret: SecretKey | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where Pods may run; fields as in a Pod spec, empty when unset."""
+
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[JsonObject, ...] = ()
+    affinity: JsonObject | None = None
+    runtime_class_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """The revision's model store (a PersistentVolumeClaim, spec section 4.1)."""
+
+    size: str
+    access_modes: tuple[str, ...] = ("ReadWriteOnce",)
+    storage_class_name: str | None = None
+    recovering: bool = False
+    """True while a lost store is being refilled (annotation `decisionmodel.io/store-recovering`)."""
+
+    @property
+    def shareable(self) -> bool:
+        """Whether Pods on several nodes can mount the store at once."""
+        return bool({"ReadWriteMany", "ReadOnlyMany"} & set(self.access_modes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefetch:
+    """The Job that fills the store and verifies the digest (spec section 4.3)."""
+
+    image: str
+    script: str
+    environment: tuple[EnvironmentVariable, ...]
+    deadline_seconds: int
+    seeded: bool = False
+    """Whether the revision's manifest ConfigMap is mounted as a read-only file."""
+    prune: bool = False
+    """Whether the whole volume is mounted too, so that the script can remove stale directories."""
+    placement: Placement = field(default_factory=Placement)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """The Deployment that serves the model (spec section 4.5)."""
+
+    image: str
+    environment: tuple[EnvironmentVariable, ...]
+    replicas: int
+    device: str
+    resources: JsonObject = field(default_factory=dict)
+    placement: Placement = field(default_factory=Placement)
+    api_key_checksum: str | None = None
+    """Annotation of the Deployment object (spec section 8.3)."""
+    template_api_key_checksum: str | None = None
+    """The same annotation on the Pod template: changing it rolls the Pods."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredRevision:
+    """One revision of the model and the objects it should have right now."""
+
+    hash: str
+    store: Store
+    prefetch: Prefetch | None = None
+    serving: Serving | None = None
+    disruption_budget: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredStack:
+    """Everything one DecisionModel's stack should contain.
+
+    `selected` is the revision whose Pods the Service selects; without one there is no Service.
+    """
+
+    owner: Owner
+    revisions: tuple[DesiredRevision, ...] = ()
+    selected: str | None = None
