@@ -1,0 +1,44 @@
+.DEFAULT_GOAL := help
+PYTHON := .venv/bin/python
+CLUSTER ?= demo
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
+
+demo: .venv ## everything from nothing to an answered request, on a real local cluster
+	@$(PYTHON) -m tools.demo
+
+check: .venv ## lint, types, import contracts and every test that needs no cluster
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy .
+	.venv/bin/lint-imports
+	.venv/bin/pytest -q -n 2 -m "not cluster"
+
+test: check packages ## check, then the tests on a real cluster with the real Pulumi engine
+	$(PYTHON) -m tools.toolchain build
+	.venv/bin/pytest -q -m cluster
+
+bench: .venv packages ## speed, measured side by side: rollouts and stack operations
+	@$(PYTHON) -m tools.bench
+
+image: .venv packages ## the reconciler's image, as an archive under .local/images
+	@$(PYTHON) -m tools.images reconciler
+
+cluster-up: .venv packages ## a local cluster (CLUSTER=demo)
+	@$(PYTHON) -m tools.cluster up $(CLUSTER)
+
+cluster-down: .venv ## take it down and leave nothing behind
+	@$(PYTHON) -m tools.cluster down $(CLUSTER)
+
+deploy: .venv ## the platform on that cluster, by a real `pulumi up --stack dev`
+	@$(PYTHON) -m tools.deploy --cluster $(CLUSTER) --stack dev
+
+.venv: uv.lock pyproject.toml
+	sh tools/bootstrap.sh
+	@touch .venv
+
+packages: .venv
+	@$(PYTHON) -m tools.toolchain packages
+
+.PHONY: help demo check test bench image cluster-up cluster-down deploy packages
