@@ -1,0 +1,36 @@
+"""References to one key of an object in the DecisionModel's own namespace."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from api.base import ApiModel
+from api.rules import Rule
+
+NonEmpty = Annotated[str, Field(min_length=1)]
+
+
+class KeyReference(ApiModel):
+    """One key of a ConfigMap or Secret."""
+
+    name: NonEmpty
+    """The object's name."""
+    key: NonEmpty
+    """The key within it."""
+
+
+class ApiKeyReference(KeyReference):
+    """The Secret key that clients of the runtime must present."""
+
+    rules = (
+        Rule(
+            "!has(self.optional) || !self.optional",
+            "optional must not be true: without the key the runtime would serve everyone",
+            lambda self: not self.optional,
+        ),
+    )
+
+    optional: bool | None = None
+    """Only false is allowed; the field exists because core/v1 SecretKeySelector has it."""
