@@ -1,0 +1,160 @@
+"""The driver as the controller sees it: a queue of operations in front of a pool of workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import time
+from collections.abc import Callable
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from reconciler.driver import command, housekeeping
+from reconciler.driver.classification import classify
+from reconciler.driver.cli_process import Limits, run_cli
+from reconciler.driver.errors import (
+    BackendQueryError,
+    DriverClosedError,
+    UnpicklableProgramError,
+    WorkerLostError,
+)
+from reconciler.driver.events import EngineReport
+from reconciler.driver.execution import Execution, Order
+from reconciler.driver.operation import Failure, FailureReason, Operation, Outcome
+from reconciler.driver.settings import DriverSettings
+from reconciler.driver.versions import check_tools
+from reconciler.driver.worker_pool import WorkerPool
+
+_LIST_SECONDS = 60.0
+
+
+class _ListedStack(msgspec.Struct):
+    name: str
+
+
+class StackDriver:
+    """Runs operations, each as one CLI process: first come first served, never two on one stack at once.
+
+    Precondition: while it is started, the caller holds the Lease that makes it the only writer of this backend and
+    project. Locks left by other hosts are deleted on the strength of that (see `recovery`).
+
+    Args:
+        settings: Paths, sizes and limits.
+        clock: Monotonic seconds, for deadlines and durations.
+    """
+
+    def __init__(self, settings: DriverSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._pool = WorkerPool(
+            size=settings.workers, preload=settings.preload, operations_per_worker=settings.operations_per_worker
+        )
+        # An entry lives as long as an operation waits for it or holds it.
+        self._stack_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._running: dict[asyncio.Task[Outcome], asyncio.Event] = {}
+        self._open = False
+
+    async def start(self) -> None:
+        """Check the tools and warm the workers up.
+
+        Raises:
+            IncompatibleToolError: SDK, CLI or a plugin is missing or of the wrong version.
+            WorkerLostError: A worker process does not come up.
+        """
+        housekeeping.prepare_directories(self._settings)
+        await check_tools(self._settings)
+        await self._pool.start()
+        self._open = True
+
+    async def close(self, grace_seconds: float) -> None:
+        """Refuse new operations, let running ones end for `grace_seconds`, stop the rest, end the workers.
+
+        Takes at most the two grace periods (this one and the settings') and a few seconds.
+        """
+        self._open = False
+        if self._running:
+            await asyncio.wait(self._running, timeout=grace_seconds)
+        for stop in self._running.values():
+            stop.set()
+        if self._running:
+            await asyncio.wait(self._running)
+        await self._pool.close()
+
+    async def run(self, operation: Operation) -> Outcome:
+        """Carry an operation out and say how it ended.
+
+        Cancelling the call stops the operation in the background (the CLI saves its state); a next operation on the
+        same stack waits for that.
+
+        Raises:
+            DriverClosedError: Not started, or closed.
+            UnpicklableProgramError: The program cannot be sent to a worker.
+        """
+        if not self._open:
+            raise DriverClosedError("the driver is not started, or closed")
+        order = Order(operation, _pickled(operation))
+        stop = asyncio.Event()
+        task = asyncio.create_task(self._execute(order, stop), name=f"pulumi {operation.stack}")
+        self._running[task] = stop
+        task.add_done_callback(self._running.pop)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+
+    async def stacks(self) -> tuple[str, ...]:
+        """Names of the project's stacks in the backend, sorted.
+
+        Raises:
+            BackendQueryError: They could not be read.
+        """
+        run = await run_cli(
+            command.command_line(self._settings, command.list_stacks_arguments()),
+            environment=command.cli_environment(self._settings, os.environ, self._settings.temporary_directory),
+            directory=self._settings.project_directory,
+            limits=self._limits(_LIST_SECONDS, asyncio.Event()),
+        )
+        if failure := classify(run, EngineReport()):
+            raise BackendQueryError(failure)
+        try:
+            listed = msgspec.json.decode(run.stdout, type=list[_ListedStack])
+        except msgspec.DecodeError as error:
+            raise BackendQueryError(
+                Failure(reason=FailureReason.UNKNOWN, message=f"unreadable list: {error}")
+            ) from error
+        return tuple(sorted(stack.name for stack in listed))
+
+    async def _execute(self, order: Order, stop: asyncio.Event) -> Outcome:
+        lock = self._stack_locks.setdefault(order.operation.stack, asyncio.Lock())
+        async with lock:
+            try:
+                async with self._pool.lend() as worker:
+                    limits = self._limits(order.operation.deadline_seconds, stop)
+                    return await Execution(self._settings, worker, order, limits).run()
+            except WorkerLostError as error:
+                return _not_run(order.operation, str(error))
+
+    def _limits(self, seconds: float, stop: asyncio.Event) -> Limits:
+        return Limits(
+            deadline=self._clock() + seconds,
+            grace_seconds=self._settings.grace_seconds,
+            stop=stop,
+            clock=self._clock,
+        )
+
+
+def _pickled(operation: Operation) -> bytes | None:
+    if operation.program is None:
+        return None
+    try:
+        return pickle.dumps(operation.program)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise UnpicklableProgramError(f"the program of {operation.stack} cannot be pickled: {error}") from error
+
+
+def _not_run(operation: Operation, message: str) -> Outcome:
+    failure = Failure(reason=FailureReason.INTERRUPTED, message=message)
+    return Outcome(stack=operation.stack, kind=operation.kind, failure=failure, seconds=0.0)

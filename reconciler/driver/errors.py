@@ -1,0 +1,42 @@
+"""Exceptions of the driver: for mistakes of whoever set it up or called it. What an operation runs into is a
+`Failure` in its outcome, not an exception.
+"""  # noqa: D205 -- the summary needs its two lines
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reconciler.driver.operation import Failure
+
+
+class DriverError(Exception):
+    """Base of everything the driver raises."""
+
+
+class IncompatibleToolError(DriverError):
+    """The Pulumi SDK, CLI or a provider plugin is missing or not the version this driver was written for."""
+
+
+class UnpicklableProgramError(DriverError):
+    """An operation's program cannot be sent to a worker process."""
+
+
+class DriverClosedError(DriverError):
+    """The driver was not started, or is closed."""
+
+
+class WorkerLostError(DriverError):
+    """A worker process died, or did not answer. Internal: operations report it as `Interrupted`."""
+
+
+class BackendQueryError(DriverError):
+    """The backend's list of stacks could not be read.
+
+    Attributes:
+        failure: The classified cause.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"cannot list the stacks: {failure.reason}: {failure.message}")
+        self.failure = failure

@@ -1,0 +1,190 @@
+"""One operation from its first CLI process to its outcome, with the bounded recovery in between."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reconciler.driver import command, housekeeping, lock_owners
+from reconciler.driver.classification import EXIT_STACK_NOT_FOUND, classify, has_pending_operations
+from reconciler.driver.cli_process import CliRun, Ending, Limits, run_cli
+from reconciler.driver.errors import WorkerLostError
+from reconciler.driver.events import EngineReport, Step
+from reconciler.driver.messages import Rejected
+from reconciler.driver.operation import (
+    Failure,
+    FailureReason,
+    Operation,
+    OperationKind,
+    Outcome,
+    ResourceChange,
+)
+from reconciler.driver.recovery import RecoveryStep, Symptoms, next_step, parse_lock_owners
+from reconciler.driver.settings import DriverSettings
+from reconciler.driver.worker_process import WorkerProcess
+
+_LOG = logging.getLogger(__name__)
+_NO_REPORT = EngineReport()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An operation with its program pickled (None when it has none)."""
+
+    operation: Operation
+    program: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """What one CLI process came to."""
+
+    failure: Failure | None
+    report: EngineReport = _NO_REPORT
+    symptoms: Symptoms = field(default_factory=lambda: Symptoms(reason=None))
+
+
+class Execution:
+    """Carries one operation out with one worker.
+
+    Args:
+        settings: The driver's.
+        worker: Lent for the whole operation.
+        order: What to do.
+        limits: By when, and how to be stopped earlier.
+    """
+
+    def __init__(self, settings: DriverSettings, worker: WorkerProcess, order: Order, limits: Limits) -> None:
+        self._settings = settings
+        self._worker = worker
+        self._operation = order.operation
+        self._program = order.program
+        self._limits = limits
+        self._started = limits.clock()
+        self._temporary = Path()
+
+    async def run(self) -> Outcome:
+        """Carry it out. Not to be cancelled; set `stop` instead."""
+        self._temporary = housekeeping.make_temporary_directory(self._settings)
+        try:
+            result = await self._with_recovery()
+            self._prune_history()
+        finally:
+            housekeeping.remove_directory(self._temporary)
+        return self._outcome(result)
+
+    async def _with_recovery(self) -> _Try:
+        taken: set[RecoveryStep] = set()
+        result = await self._try_operation()
+        while step := next_step(self._operation.kind, result.symptoms, taken, lock_owners.lives):
+            taken.add(step)
+            _LOG.warning("stack %s: %s", self._operation.stack, step, extra={"reason": result.symptoms.reason})
+            helped = await self._take(step)
+            if helped.failure is not None:
+                return _Try(helped.failure, result.report)
+            if result.failure is None:
+                return result
+            result = await self._try_operation()
+        return result
+
+    async def _try_operation(self) -> _Try:
+        kind, stack = self._operation.kind, self._operation.stack
+        if kind is OperationKind.REMOVE:
+            result = await self._run_plain(command.remove_stack_arguments(stack))
+        else:
+            result = await self._run_engine(lambda address: command.operation_arguments(kind, stack, address))
+        nothing_left = kind in {OperationKind.DESTROY, OperationKind.REMOVE} and result.symptoms.stack_missing
+        return _Try(failure=None) if nothing_left else result
+
+    async def _take(self, step: RecoveryStep) -> _Try:
+        stack = self._operation.stack
+        match step:
+            case RecoveryStep.CREATE_STACK:
+                return await self._run_plain(command.create_stack_arguments(stack))
+            case RecoveryStep.CANCEL_LOCKS:
+                return await self._run_plain(command.cancel_arguments(stack))
+            case RecoveryStep.CLEAR_PENDING_CREATES:
+                return await self._clear_pending_creates()
+
+    async def _clear_pending_creates(self) -> _Try:
+        stack = self._operation.stack
+        result = await self._run_engine(lambda address: command.clear_pending_creates_arguments(stack, address))
+        if result.failure is None or result.failure.reason is not FailureReason.UNKNOWN:
+            return result
+        return _Try(Failure(reason=FailureReason.PENDING_OPERATIONS, message=result.failure.message))
+
+    async def _run_engine(self, arguments: Callable[[str], list[str]]) -> _Try:
+        try:
+            address = await self._worker.serve(self._program)
+        except WorkerLostError as error:
+            return _Try(Failure(reason=FailureReason.INTERRUPTED, message=str(error)))
+        if isinstance(address, Rejected):
+            return _Try(Failure(reason=FailureReason.PROGRAM_ERROR, message=address.message))
+        run = await self._run(arguments(address))
+        if run.ending is not Ending.EXITED:
+            # Its program may hang; a fresh worker is cheaper than finding out.
+            await self._worker.kill()
+            return _judge(run, _NO_REPORT)
+        try:
+            report = await self._worker.finish()
+        except WorkerLostError as error:
+            return _without_report(run, error)
+        return _judge(run, report)
+
+    async def _run_plain(self, arguments: list[str]) -> _Try:
+        return _judge(await self._run(arguments), _NO_REPORT)
+
+    async def _run(self, arguments: list[str]) -> CliRun:
+        return await run_cli(
+            command.command_line(self._settings, arguments),
+            environment=command.cli_environment(self._settings, os.environ, self._temporary),
+            directory=self._settings.project_directory,
+            limits=self._limits,
+        )
+
+    def _prune_history(self) -> None:
+        if self._operation.kind is OperationKind.PREVIEW:
+            return
+        keep = 0 if self._operation.kind is OperationKind.REMOVE else self._settings.history_entries
+        try:
+            housekeeping.prune_history(self._settings, self._operation.stack, keep)
+        except OSError as error:
+            _LOG.warning("stack %s: cannot prune its history: %s", self._operation.stack, error)
+
+    def _outcome(self, result: _Try) -> Outcome:
+        return Outcome(
+            stack=self._operation.stack,
+            kind=self._operation.kind,
+            failure=result.failure,
+            changes=result.report.changes,
+            resources=tuple(_change(step) for step in result.report.steps),
+            seconds=self._limits.clock() - self._started,
+        )
+
+
+def _judge(run: CliRun, report: EngineReport) -> _Try:
+    failure = classify(run, report)
+    symptoms = Symptoms(
+        reason=failure.reason if failure else None,
+        stack_missing=run.exit_code == EXIT_STACK_NOT_FOUND,
+        pending_operations=has_pending_operations(report),
+        lock_owners=parse_lock_owners(run.stderr),
+    )
+    return _Try(failure, report, symptoms)
+
+
+def _without_report(run: CliRun, error: WorkerLostError) -> _Try:
+    judged = _judge(run, _NO_REPORT)
+    if judged.failure is not None and judged.failure.reason is not FailureReason.UNKNOWN:
+        return judged
+    # Even after exit code 0: without events nobody knows what was done.
+    return _Try(Failure(reason=FailureReason.INTERRUPTED, message=str(error)))
+
+
+def _change(step: Step) -> ResourceChange:
+    return ResourceChange(
+        urn=step.urn, type=step.type, name=step.urn.rpartition("::")[2], op=step.op, changed_paths=step.paths
+    )
