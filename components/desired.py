@@ -99,6 +99,8 @@ class Serving:
     """Annotation of the Deployment object (spec section 8.3)."""
     template_api_key_checksum: str | None = None
     """The same annotation on the Pod template: changing it rolls the Pods."""
+    template: JsonObject | None = None
+    """A Pod template to render as it is, in place of everything but the replicas (see `components.freeze`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,21 @@
+"""A desired stack as Kubernetes objects: pure, ordered, and byte-equal for equal values (spec section 4)."""
+
+from components.manifests.config_map import MANIFEST_SIZE_LIMIT, manifest_config_map
+from components.manifests.deployment import SERVING_CONTAINER, co_located, co_location_term
+from components.manifests.manifest import MANAGED_KINDS, Manifest, ObjectKey
+from components.manifests.stack import RevisionManifests, StackManifests, render, render_stack
+
+__all__ = [
+    "MANAGED_KINDS",
+    "MANIFEST_SIZE_LIMIT",
+    "SERVING_CONTAINER",
+    "Manifest",
+    "ObjectKey",
+    "RevisionManifests",
+    "StackManifests",
+    "co_located",
+    "co_location_term",
+    "manifest_config_map",
+    "render",
+    "render_stack",
+]

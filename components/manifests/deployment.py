@@ -1,0 +1,146 @@
+"""The Deployment that serves a revision (spec section 4.5)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Final
+
+from api.keys import API_KEY_CHECKSUM_ANNOTATION, GATE, RUNTIME_PORT, SPEC_HASH_ANNOTATION
+from components import names, paths
+from components.desired import DesiredRevision, JsonObject, Owner, Serving, Store
+from components.manifests import pod
+from components.manifests.manifest import Manifest, ObjectKey, stack_metadata
+
+SERVING_CONTAINER: Final = "ollaya"
+
+_SPEC_HASH_LENGTH = 16
+_HOSTNAME_KEY: Final = "kubernetes.io/hostname"
+_REQUIRED_TERMS: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def serving_deployment(
+    owner: Owner, revision: DesiredRevision, serving: Serving, depends_on: tuple[ObjectKey, ...]
+) -> Manifest:
+    """Return the Deployment, to be applied after the store and the Job that fills it."""
+    name = names.deployment(owner.name, revision.hash)
+    labels = names.revision_labels(owner.name, revision.hash)
+    spec = {
+        "replicas": serving.replicas,
+        "selector": {"matchLabels": labels},
+        "strategy": update_strategy(revision.store, serving.device),
+        "template": serving.template or _template(owner, revision, serving, labels),
+    }
+    annotations = {SPEC_HASH_ANNOTATION: spec_hash(spec), API_KEY_CHECKSUM_ANNOTATION: serving.api_key_checksum}
+    return Manifest(
+        kind="Deployment",
+        name=name,
+        object={
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": stack_metadata(owner, name, labels, annotations),
+            "spec": spec,
+        },
+        depends_on=depends_on,
+    )
+
+
+def update_strategy(store: Store, device: str) -> dict[str, Any]:
+    """Return how Pods are replaced in place.
+
+    A store that cannot be mounted twice leaves no room for a second Pod, and GPUs are too scarce for a surge.
+    """
+    if not store.shareable:
+        return {"type": "Recreate"}
+    if device == "cuda":
+        return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+
+
+def spec_hash(spec: JsonObject) -> str:
+    """Return 16 hexadecimal digits over what a Deployment runs: replicas, Pod spec, strategy, template annotations."""
+    template = spec["template"]
+    covered = {
+        "replicas": spec["replicas"],
+        "podSpec": template["spec"],
+        "strategy": spec["strategy"],
+        "annotations": template["metadata"].get("annotations", {}),
+    }
+    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()[:_SPEC_HASH_LENGTH]
+
+
+def co_located(store: Store, replicas: int) -> bool:
+    """Whether all replicas must share a node, because only one node can mount their store."""
+    return replicas > 1 and not store.shareable
+
+
+def co_location_term(labels: JsonObject) -> dict[str, Any]:
+    """Return the affinity term that binds the Pods with `labels` to one node."""
+    return {"labelSelector": {"matchLabels": dict(labels)}, "topologyKey": _HOSTNAME_KEY}
+
+
+def with_co_location(affinity: JsonObject | None, labels: JsonObject) -> dict[str, Any]:
+    """Return `affinity` with the co-location term added to what it requires of other Pods."""
+    merged = dict(affinity or {})
+    pod_affinity = dict(merged.get("podAffinity") or {})
+    pod_affinity[_REQUIRED_TERMS] = [*(pod_affinity.get(_REQUIRED_TERMS) or ()), co_location_term(labels)]
+    return {**merged, "podAffinity": pod_affinity}
+
+
+def without_co_location(affinity: JsonObject | None, labels: JsonObject) -> dict[str, Any] | None:
+    """Return `affinity` as the user gave it: the inverse of `with_co_location`, harmless where that was not used."""
+    remaining = dict(affinity or {})
+    pod_affinity = dict(remaining.pop("podAffinity", None) or {})
+    term = co_location_term(labels)
+    terms = [other for other in pod_affinity.pop(_REQUIRED_TERMS, None) or () if other != term]
+    if terms:
+        pod_affinity[_REQUIRED_TERMS] = terms
+    if pod_affinity:
+        remaining["podAffinity"] = pod_affinity
+    return remaining or None
+
+
+def _template(owner: Owner, revision: DesiredRevision, serving: Serving, labels: dict[str, str]) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"labels": labels}
+    if serving.template_api_key_checksum is not None:
+        metadata["annotations"] = {API_KEY_CHECKSUM_ANNOTATION: serving.template_api_key_checksum}
+    return {"metadata": metadata, "spec": _pod_spec(owner, revision, serving, labels)}
+
+
+def _pod_spec(owner: Owner, revision: DesiredRevision, serving: Serving, labels: dict[str, str]) -> dict[str, Any]:
+    placement = pod.placement_fields(serving.placement)
+    if co_located(revision.store, serving.replicas):
+        placement["affinity"] = with_co_location(serving.placement.affinity, labels)
+    return {
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 30,
+        "securityContext": pod.pod_security_context(owner),
+        # The reconciler opens the gate once the runtime itself has named the model's digest and device.
+        "readinessGates": [{"conditionType": GATE}],
+        **placement,
+        "containers": [_container(revision.hash, serving)],
+        "volumes": [pod.store_volume(names.store(owner.name, revision.hash)), pod.state_volume()],
+    }
+
+
+def _container(revision: str, serving: Serving) -> dict[str, Any]:
+    answers = {"httpGet": {"path": "/", "port": "http"}}  # needs no API key
+    return {
+        "name": SERVING_CONTAINER,
+        "image": serving.image,
+        "ports": [{"name": "http", "containerPort": RUNTIME_PORT, "protocol": "TCP"}],
+        "env": pod.environment(serving.environment),
+        **_resources(serving.resources),
+        "securityContext": pod.container_security_context(),
+        "startupProbe": {**answers, "periodSeconds": 2, "failureThreshold": 30},
+        "livenessProbe": {**answers, "periodSeconds": 10},
+        "volumeMounts": [
+            {"name": pod.STORE_VOLUME, "mountPath": paths.MODEL_STORE, "subPath": revision, "readOnly": True},
+            {"name": pod.STATE_VOLUME, "mountPath": paths.RUNTIME_STATE},
+        ],
+    }
+
+
+def _resources(resources: JsonObject) -> dict[str, Any]:
+    declared = {key: value for key, value in resources.items() if value}
+    return {"resources": declared} if declared else {}
