@@ -1,0 +1,172 @@
+"""The readiness gate: whether a Pod may receive traffic, decided from what its runtime reports (spec section 6).
+
+Pure: `reconciler.engine.runtime` makes the calls, the controller remembers `ProbeMemory` per Pod and writes the gate.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from reconciler.engine.errors import InvalidModelName, RuntimeCallError
+from reconciler.engine.names import DEFAULT_HOST, ModelName
+
+TOLERATED_FAILURES: Final = 3
+"""Consecutive re-inspections that may teach nothing before an open gate closes."""
+
+_LONGEST_QUOTE: Final = 40
+_CUDA_DEVICE: Final = re.compile(r"cuda:[0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """One model in a runtime's memory, as `/api/ps` lists it."""
+
+    name: str
+    digest: str
+    """Bare hex; empty when the runtime named none."""
+    device: str
+    pinned: bool
+    """Whether it stays in memory without an end."""
+    precision: str | None = None
+    """For people only; never judged."""
+
+
+Inspection = tuple[LoadedModel, ...] | RuntimeCallError
+"""What one call of `/api/ps` brought: the loaded models, or why it taught nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedModel:
+    """What a Pod of a revision must serve."""
+
+    name: str
+    digest: str
+    device: str
+    default_host: str = DEFAULT_HOST
+    """Host of the registry that names without a host belong to."""
+
+
+class GateReason(StrEnum):
+    """Reason of the gate `decisionmodel.io/model-ready`."""
+
+    MODEL_READY = "ModelReady"
+    PROBE_ERROR = "ProbeError"
+    DIGEST_MISMATCH = "DigestMismatch"
+    DEVICE_MISMATCH = "DeviceMismatch"
+    NOT_PINNED = "NotPinned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateVerdict:
+    """What the gate should say."""
+
+    reason: GateReason
+    message: str
+    precision: str | None = None
+
+    @property
+    def ready(self) -> bool:
+        """The gate's status."""
+        return self.reason is GateReason.MODEL_READY
+
+
+def judge(inspection: Inspection, expected: ExpectedModel) -> GateVerdict:
+    """Decide the gate, in the order of spec section 6.3.
+
+    A runtime may list one name twice after its manifest was replaced; then every entry has to pass.
+    """
+    if isinstance(inspection, RuntimeCallError):
+        return GateVerdict(reason=GateReason.PROBE_ERROR, message=str(inspection))
+    entries = _entries_of(expected, inspection)
+    if not entries:
+        return GateVerdict(reason=GateReason.PROBE_ERROR, message=f"the runtime has not loaded {expected.name}")
+    verdicts = [_judge_entry(entry, expected) for entry in entries]
+    return next((verdict for verdict in verdicts if not verdict.ready), verdicts[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeMemory:
+    """What is remembered about one Pod between probes. Losing it costs one warm-up, never a wrong gate."""
+
+    warmed_up_for: dt.datetime | None = None
+    """When the containers became ready whose memory the warm-up filled."""
+    failures: int = 0
+    """Consecutive re-inspections of an open gate that taught nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reinspection:
+    """The outcome of one inspection."""
+
+    memory: ProbeMemory
+    verdict: GateVerdict | None
+    """None leaves the gate as it is."""
+
+
+def after_inspection(
+    memory: ProbeMemory, inspection: Inspection, expected: ExpectedModel, *, gate_open: bool
+) -> Reinspection:
+    """Decide what an inspection changes (spec section 6.4).
+
+    An open gate survives `TOLERATED_FAILURES` rounds that teach nothing, as they occur while a key is rotated. A
+    model that is gone closes it at once, and has to be loaded again.
+    """
+    verdict = judge(inspection, expected)
+    if isinstance(inspection, RuntimeCallError):
+        failures = memory.failures + 1
+        if gate_open and failures <= TOLERATED_FAILURES:
+            return Reinspection(memory=replace(memory, failures=failures), verdict=None)
+        return Reinspection(memory=ProbeMemory(), verdict=verdict)
+    loaded = bool(_entries_of(expected, inspection))
+    return Reinspection(memory=replace(memory, failures=0) if loaded else ProbeMemory(), verdict=verdict)
+
+
+def needs_warm_up(
+    memory: ProbeMemory,
+    *,
+    gate_open: bool,
+    gate_changed_at: dt.datetime | None,
+    containers_ready_at: dt.datetime,
+) -> bool:
+    """Whether the next probe has to load the model first: its containers were not yet warmed up since they started.
+
+    An open gate stands for a warm-up of the time it opened, even if nothing is remembered. Containers that became
+    ready later were restarted, so their memory is empty.
+    """
+    warmed_up_for = memory.warmed_up_for or (gate_changed_at if gate_open else None)
+    return warmed_up_for is None or containers_ready_at > warmed_up_for
+
+
+def _entries_of(expected: ExpectedModel, models: tuple[LoadedModel, ...]) -> list[LoadedModel]:
+    wanted = _canonical(expected.name, expected.default_host)
+    return [model for model in models if _canonical(model.name, expected.default_host) == wanted]
+
+
+def _canonical(name: str, default_host: str) -> str:
+    """The canonical name, or the text itself where it is none: it then equals only itself."""
+    try:
+        return ModelName.parse(name).canonical(default_host)
+    except InvalidModelName:
+        return name
+
+
+def _judge_entry(entry: LoadedModel, expected: ExpectedModel) -> GateVerdict:
+    device = "cuda" if _CUDA_DEVICE.fullmatch(entry.device) else entry.device
+    if entry.digest != expected.digest:
+        reason, message = GateReason.DIGEST_MISMATCH, _mismatch("digest", entry.digest[:12], expected.digest[:12])
+    elif device != expected.device:
+        reason, message = GateReason.DEVICE_MISMATCH, _mismatch("device", entry.device, expected.device)
+    elif not entry.pinned:
+        reason, message = GateReason.NOT_PINNED, f"{expected.name} is loaded, but not pinned in memory"
+    else:
+        reason, message = GateReason.MODEL_READY, f"{expected.name} is loaded, verified and pinned"
+    return GateVerdict(reason=reason, message=message, precision=entry.precision)
+
+
+def _mismatch(what: str, found: str, expected: str) -> str:
+    shown = "".join(filter(str.isprintable, found))[:_LONGEST_QUOTE]
+    return f"the runtime reports {what} {shown or 'none'}, expected {expected}"

@@ -1,0 +1,1 @@
+fail 1 Transient "refused: the model name or the directory of the store is not safe to use"

@@ -1,0 +1,59 @@
+"""Compute resources of serving Pods: defaults, GPU and CPU threads (spec sections 4.5 and 4.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from api.quantity import parse_quantity
+from components.desired import JsonObject
+from reconciler.engine.errors import InvalidModelName
+from reconciler.engine.names import DEFAULT_HOST, DEFAULT_NAMESPACE, ModelName
+
+GPU: Final = "nvidia.com/gpu"
+
+_CPU_REQUEST: Final = "1"
+_MEMORY_REQUESTS: Final = {
+    "laya:en": "3584Mi",
+    "laya:multilingual": "2048Mi",
+    "nli:latest": "4096Mi",
+    "gliclass:latest": "2560Mi",
+    "jevk5:latest": "5120Mi",
+}
+
+
+def default_requests(model: str, device: str, registry_url: str) -> dict[str, str]:
+    """Requests of the models whose needs were measured; empty for every other one."""
+    try:
+        name = ModelName.parse(model)
+    except InvalidModelName:
+        return {}
+    registry = name.registry(registry_url)
+    memory = _MEMORY_REQUESTS.get(f"{name.model}:{name.tag}")
+    if memory is None or name.namespace != DEFAULT_NAMESPACE or registry.base_url != f"https://{DEFAULT_HOST}":
+        return {}
+    return {"cpu": _CPU_REQUEST} if device == "cuda" else {"cpu": _CPU_REQUEST, "memory": memory}
+
+
+def serving_resources(resources: JsonObject, *, defaults: Mapping[str, str], device: str) -> JsonObject:
+    """The user's resources with what is missing: default requests, and one GPU for `cuda`.
+
+    A key is filled only when neither requests nor limits name it, so a default never contradicts a user's limit.
+    """
+    requests = dict(resources.get("requests") or {})
+    limits = dict(resources.get("limits") or {})
+    requests |= {key: value for key, value in defaults.items() if key not in requests and key not in limits}
+    if device == "cuda" and GPU not in limits and GPU not in requests:
+        limits[GPU] = "1"
+    filled = {**resources, "requests": requests, "limits": limits}
+    return {key: value for key, value in filled.items() if value}
+
+
+def thread_count(resources: JsonObject) -> int | None:
+    """Threads that fit a CPU limit: its whole cores, at least one; None without a limit.
+
+    Raises:
+        api.errors.InvalidQuantityError: The limit is not a quantity.
+    """
+    limit = (resources.get("limits") or {}).get("cpu")
+    return None if limit is None else max(1, int(parse_quantity(limit)))

@@ -1,0 +1,48 @@
+"""Classification of failed prefetch Jobs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.engine.prefetch import PrefetchFailureReason, classify_failure
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "permanent"),
+    [
+        (3, "ModelNotFound", True),
+        (4, "DigestMismatch", True),
+        (5, "UpstreamTagMoved", True),
+        (6, "SeedUnavailable", True),
+        (1, "Transient", False),
+        (137, "Transient", False),
+        (0, "Transient", False),
+        (None, "Transient", False),
+    ],
+)
+def test_the_exit_code_decides_without_a_message(code: int | None, reason: str, permanent: bool) -> None:
+    for message in (None, "", "OOMKilled", "reason: Nonsense\ndetail: x"):
+        failure = classify_failure(message, code)
+        assert (failure.reason, failure.detail, failure.permanent) == (reason, "", permanent)
+
+
+def test_the_message_wins_over_the_exit_code() -> None:
+    failure = classify_failure("reason: UpstreamTagMoved\ndetail: recorded a, registry now serves b\n", 1)
+    assert (failure.reason, failure.detail) == ("UpstreamTagMoved", "recorded a, registry now serves b")
+
+
+def test_a_log_tail_counts_by_its_last_reason() -> None:
+    log = "reason: Transient\ndetail: first\nnoise\nreason: DigestMismatch\nreason: bogus\n"
+    failure = classify_failure(log, None)
+    assert (failure.reason, failure.detail) == ("DigestMismatch", "")
+
+
+@given(message=st.text(), code=st.none() | st.integers(-1, 256))
+def test_every_message_has_a_reason_and_a_printable_bounded_detail(message: str, code: int | None) -> None:
+    failure = classify_failure(f"reason: Transient\ndetail: {message}", code)
+    assert failure.reason in PrefetchFailureReason
+    assert failure.detail.isprintable()
+    assert len(failure.detail) <= 300
+    assert classify_failure(message, code).reason in PrefetchFailureReason
