@@ -20,16 +20,19 @@ host = st.one_of(
 )
 
 
+dotted_host = host.filter(lambda text: "." in text or ":" in text)
+plain_namespace = part.filter(lambda text: "." not in text)
+
+
 @st.composite
 def model_texts(draw: st.DrawFn) -> str:
-    scheme = draw(st.sampled_from(["", "", "http://", "https://", "HTTPS://"]))
-    segments = [draw(part)]
-    if draw(st.booleans()):
-        segments.insert(0, draw(st.one_of(st.just("library"), part)))
-    if scheme or draw(st.booleans()):
-        segments.insert(0, draw(host))
-    tag = draw(st.one_of(st.just(""), part.map(lambda text: f":{text}")))
-    return f" {scheme}{'/'.join(segments)}{tag}\n"
+    """Texts of every accepted form."""
+    scheme = draw(st.sampled_from(["", "http://", "https://", "HTTPS://"]))
+    known_host = draw(host if scheme else st.none() | dotted_host)
+    namespace = draw(st.sampled_from([None, "library", "localhost"]) | (part if known_host else plain_namespace))
+    tag = draw(st.just("") | part.map(lambda text: f":{text}"))
+    path = "/".join(segment for segment in (known_host, namespace, draw(part)) if segment)
+    return f" {scheme}{path}{tag}\n"
 
 
 @pytest.mark.parametrize(
