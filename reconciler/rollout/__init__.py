@@ -1,0 +1,41 @@
+"""The rollout state machine: facts in, decision out.
+
+`decide` is a pure function of a frozen `Facts` value: no I/O, no clock, no randomness. The controller gathers the
+facts, persists the decision's status, and only then lets the Pulumi engine converge what the decision plans.
+"""
+
+from reconciler.rollout.decide import decide
+from reconciler.rollout.decision import Decision, EventNote, RevisionPlan, RolloutResult, StackPlan
+from reconciler.rollout.facts import (
+    Facts,
+    PrefetchFacts,
+    PrefetchState,
+    Refusal,
+    ResolutionFailed,
+    Resolved,
+    RevisionFacts,
+    RuntimeUpdate,
+    ServingFacts,
+    StoreState,
+    TagMissing,
+)
+
+__all__ = [
+    "Decision",
+    "EventNote",
+    "Facts",
+    "PrefetchFacts",
+    "PrefetchState",
+    "Refusal",
+    "ResolutionFailed",
+    "Resolved",
+    "RevisionFacts",
+    "RevisionPlan",
+    "RolloutResult",
+    "RuntimeUpdate",
+    "ServingFacts",
+    "StackPlan",
+    "StoreState",
+    "TagMissing",
+    "decide",
+]

@@ -1,0 +1,109 @@
+"""The road of a candidate: store, prefetch, Pods, proof (spec section 5.5)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from api.conditions import ConditionType, EventReason, Phase, Reason
+from api.status import RevisionStatus
+from reconciler.rollout import timing
+from reconciler.rollout.decision import Decision, RevisionPlan
+from reconciler.rollout.draft import Draft, short
+from reconciler.rollout.facts import PrefetchFacts, PrefetchState, StoreState
+from reconciler.rollout.promotion import settle
+from reconciler.rollout.rejection import reject
+from reconciler.rollout.stable import count_replicas, describe_ready, describe_refusals, stack_plan
+
+
+def advance(draft: Draft, wanted: RevisionStatus) -> Decision:
+    """Take the candidate one step further towards `wanted` becoming the stable revision."""
+    if draft.candidate is None or draft.candidate.hash != wanted.hash:
+        _begin(draft, wanted)
+    draft.forget(ConditionType.DEGRADED)
+    facts = draft.facts.of(wanted)
+    if facts.store is StoreState.TERMINATING:
+        return _cache(draft, wanted, "the previous store of this revision is still terminating", terminating=True)
+    if facts.prefetch.state is PrefetchState.FAILED:
+        return reject(draft, wanted, Reason.PREFETCH_FAILED, _prefetch_message(facts.prefetch))
+    if facts.prefetch.state is not PrefetchState.COMPLETE:
+        return _cache(draft, wanted, _caching_message(draft))
+    return _start(draft, wanted)
+
+
+def supersede(draft: Draft) -> None:
+    """Abandon the candidate in flight; its objects leave the stack with the next operation."""
+    candidate = draft.candidate
+    if candidate is None:
+        return
+    draft.update(candidate_revision=None)
+    draft.forget(ConditionType.CACHED)
+    draft.event(EventReason.CANDIDATE_SUPERSEDED, f"revision {candidate.hash} ({candidate.model}) was abandoned")
+
+
+def _begin(draft: Draft, wanted: RevisionStatus) -> None:
+    supersede(draft)
+    draft.update(candidate_revision=wanted, failed_revision=None, previous_revision=None)
+    draft.forget(ConditionType.CACHED, ConditionType.STABILIZING)
+    # A candidate that follows another one has deadlines of its own.
+    draft.update(phase_transition_time=draft.facts.now)
+    draft.event(EventReason.RESOLVED, f"{wanted.model} is sha256:{short(wanted.digest)} (revision {wanted.hash})")
+
+
+def _cache(draft: Draft, wanted: RevisionStatus, message: str, *, terminating: bool = False) -> Decision:
+    if _overdue(draft, Phase.CACHING, draft.spec.rollout.timeouts.caching_timeout):
+        return reject(draft, wanted, Reason.CACHE_TIMEOUT, f"the model was not cached in time: {message}")
+    draft.enter(Phase.CACHING)
+    if draft.condition(ConditionType.CACHED, Reason.CACHING, message, holds=False):
+        draft.event(EventReason.PREFETCH_STARTED, f"caching {wanted.model} for revision {wanted.hash}")
+    requeue = timing.RECHECK_TERMINATING_STORE if terminating else timing.RECHECK_PROGRESS
+    # A store that is going away cannot be declared again before it is gone.
+    plan = () if terminating else (RevisionPlan(revision=wanted),)
+    return _in_progress(draft, wanted, Reason.CACHING, plan, requeue)
+
+
+def _start(draft: Draft, wanted: RevisionStatus) -> Decision:
+    if draft.condition(ConditionType.CACHED, Reason.CACHED, "the store holds the verified digest", holds=True):
+        draft.event(EventReason.CACHED, f"revision {wanted.hash} is cached and verified")
+    plan = RevisionPlan(revision=wanted, serve=True)
+    ready, desired = draft.facts.of(wanted).serving.model_ready, draft.spec.replicas
+    if ready >= desired:
+        return settle(draft, wanted, plan)
+    message = f"{ready}/{desired} Pods model-ready"
+    if _overdue(draft, Phase.STARTING, draft.spec.rollout.timeouts.starting_timeout):
+        return reject(draft, wanted, Reason.START_TIMEOUT, f"{message} when the starting deadline passed")
+    draft.enter(Phase.STARTING)
+    if draft.condition(ConditionType.MODEL_READY, Reason.STARTING, message, holds=False):
+        draft.event(EventReason.REVISION_STARTING, f"starting revision {wanted.hash}")
+    return _in_progress(draft, wanted, Reason.STARTING, (plan,), timing.RECHECK_PROGRESS)
+
+
+def _in_progress(
+    draft: Draft, wanted: RevisionStatus, reason: Reason, plan: tuple[RevisionPlan, ...], requeue: float
+) -> Decision:
+    probe: tuple[str, ...] = (wanted.hash,)
+    if draft.stable is None:
+        count_replicas(draft, wanted)
+        draft.condition(ConditionType.READY, reason, f"rolling out {wanted.model}", holds=False)
+    else:
+        count_replicas(draft, draft.stable)
+        describe_ready(draft)
+        probe = (draft.stable.hash, wanted.hash)
+    describe_refusals(draft)
+    return draft.decided(stack=stack_plan(draft, *plan), probe=probe, requeue_after=requeue)
+
+
+def _overdue(draft: Draft, phase: Phase, deadline: timedelta) -> bool:
+    """Whether the persisted phase has outlasted its deadline; strictly greater, as specified."""
+    return draft.status.phase == phase and draft.seconds_in_phase() > deadline.total_seconds()
+
+
+def _caching_message(draft: Draft) -> str:
+    if draft.facts.stack_failure:
+        return f"the stack could not be converged: {draft.facts.stack_failure}"
+    return "the prefetch Job is running"
+
+
+def _prefetch_message(prefetch: PrefetchFacts) -> str:
+    detail = f" ({prefetch.detail})" if prefetch.detail else ""
+    permanent = " (permanent)" if prefetch.permanent else ""
+    return f"prefetch failed: {prefetch.failure}{detail}{permanent}"

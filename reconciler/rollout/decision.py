@@ -1,0 +1,65 @@
+"""What one pass decided: a new status, what to say about it, and what the stack should contain.
+
+The order in which the controller carries a decision out is part of the contract (spec section 5.4): status first,
+Events and counters only after the status write held, then the stack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from api.conditions import EventReason
+from api.status import DecisionModelStatus, RevisionStatus
+
+
+class RolloutResult(StrEnum):
+    """Values of the `result` label of `decisionmodel_rollouts_total` (spec section 10.1)."""
+
+    PROMOTED = "promoted"
+    ROLLED_BACK = "rolled_back"
+    FAILED = "failed"
+    ROLLED_BACK_AFTER_PROMOTION = "rolled_back_after_promotion"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventNote:
+    """One Event about the DecisionModel; whether it is a warning follows from its reason."""
+
+    reason: EventReason
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionPlan:
+    """One revision the stack should hold: always with its store, and with what else is set."""
+
+    revision: RevisionStatus
+    prefetch: bool = True
+    serve: bool = False
+    disruption_budget: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackPlan:
+    """The revisions the stack should hold and the one its Service selects (none: no Service yet)."""
+
+    revisions: tuple[RevisionPlan, ...] = ()
+    selected: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The outcome of one pass.
+
+    `stack` is None where the cluster must stay as it is. `resolve` asks for the registry, `probe` names the revisions
+    whose Pods are to be inspected, `requeue_after` is in seconds (None: only a watch event brings the next pass).
+    """
+
+    status: DecisionModelStatus
+    stack: StackPlan | None = None
+    events: tuple[EventNote, ...] = ()
+    results: tuple[RolloutResult, ...] = ()
+    resolve: bool = False
+    probe: tuple[str, ...] = ()
+    requeue_after: float | None = None

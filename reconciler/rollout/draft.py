@@ -1,0 +1,116 @@
+"""The status of one pass while it is being decided.
+
+A `Draft` starts from the persisted status and collects changes, Events and counters; it lives within one call of
+`decide` and is never seen outside it. Everything it writes is derived from the facts, so deciding stays pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api.conditions import Condition, ConditionType, EventReason, Phase, Reason, find_condition, remove_condition
+from api.conditions import set_condition as merge_condition
+from api.keys import RUNTIME_PORT
+from api.status import DecisionModelStatus, RevisionStatus
+from reconciler.rollout.decision import Decision, EventNote, RolloutResult, StackPlan
+from reconciler.rollout.facts import Facts
+
+
+def short(digest: str) -> str:
+    """Return the part of a digest that people read."""
+    return digest[:8]
+
+
+class Draft:
+    """Changes to the status of the DecisionModel in `facts`, and what is to be said about them."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.spec = facts.model.spec
+        self._before = facts.model.status
+        metadata = facts.model.metadata
+        self.status: DecisionModelStatus = self._before.model_copy(
+            update={
+                "endpoint": f"http://{metadata.name}.{metadata.namespace}.svc:{RUNTIME_PORT}/v1/systemone",
+                "observed_generation": metadata.generation,
+            }
+        )
+        self._events: list[EventNote] = []
+        self._results: list[RolloutResult] = []
+
+    @property
+    def stable(self) -> RevisionStatus | None:
+        """The revision that serves."""
+        return self.status.stable_revision
+
+    @property
+    def candidate(self) -> RevisionStatus | None:
+        """The revision being rolled out."""
+        return self.status.candidate_revision
+
+    @property
+    def generation(self) -> int:
+        """The generation of the spec this pass looked at."""
+        return self.facts.model.metadata.generation
+
+    def update(self, **fields: Any) -> None:
+        """Replace fields of the status."""
+        self.status = self.status.model_copy(update=fields)
+
+    def enter(self, phase: Phase) -> None:
+        """Move to `phase`; the clock of its deadline starts when the phase changes."""
+        if self.status.phase == phase:
+            return
+        self.update(phase=phase, phase_transition_time=self.facts.now)
+
+    def seconds_in_phase(self) -> float:
+        """Return how long the persisted phase has lasted, in seconds."""
+        since = self.status.phase_transition_time
+        return 0.0 if since is None else (self.facts.now - since).total_seconds()
+
+    def condition(self, type_: ConditionType, reason: Reason, message: str = "", *, holds: bool) -> bool:
+        """Set a condition; return whether its status or reason is new, so that an Event is due."""
+        before = find_condition(self.status.conditions, type_)
+        wanted = Condition(
+            type=type_,
+            status="True" if holds else "False",
+            reason=reason,
+            message=message,
+            observed_generation=self.generation,
+        )
+        self.update(conditions=merge_condition(self.status.conditions, wanted, self.facts.now))
+        return before is None or (before.status, before.reason) != (wanted.status, wanted.reason)
+
+    def forget(self, *types: ConditionType) -> None:
+        """Remove conditions that no longer say anything."""
+        conditions = self.status.conditions
+        for type_ in types:
+            conditions = remove_condition(conditions, type_)
+        self.update(conditions=conditions)
+
+    def event(self, reason: EventReason, note: str) -> None:
+        """Say something, once the status that goes with it is persisted."""
+        self._events.append(EventNote(reason=reason, note=note))
+
+    def count(self, result: RolloutResult) -> None:
+        """Count the end of a rollout, once the status that goes with it is persisted."""
+        self._results.append(result)
+
+    def decided(
+        self,
+        *,
+        stack: StackPlan | None,
+        resolve: bool = False,
+        probe: tuple[str, ...] = (),
+        requeue_after: float | None = None,
+    ) -> Decision:
+        """Close the draft."""
+        return Decision(
+            status=self.status,
+            stack=stack,
+            events=tuple(self._events),
+            results=tuple(self._results),
+            resolve=resolve,
+            probe=probe,
+            requeue_after=requeue_after,
+        )

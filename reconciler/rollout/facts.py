@@ -1,0 +1,133 @@
+"""What one pass knows about one DecisionModel: everything `decide` may look at.
+
+The controller fills these values from the watch cache and from finished background work. Absence is a fact too:
+a resolution of `None` means that the registry was not asked yet, or has not answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from api.conditions import Reason
+from api.decisionmodel import DecisionModel
+from api.status import RevisionStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why the platform will not act on the spec as it stands."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """The spec resolves to `revision`: tag to digest, version to image, everything to a hash."""
+
+    revision: RevisionStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagMissing:
+    """The registry has no such tag."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolutionFailed:
+    """The registry gave no usable answer; the question is asked again with back-off."""
+
+    message: str
+
+
+Resolution = Resolved | TagMissing | ResolutionFailed | None
+
+
+class StoreState(StrEnum):
+    """Whether a revision's PersistentVolumeClaim can be used."""
+
+    ABSENT = "absent"
+    PRESENT = "present"
+    TERMINATING = "terminating"
+
+
+class PrefetchState(StrEnum):
+    """How far a revision's prefetch Job has come."""
+
+    ABSENT = "absent"
+    RUNNING = "running"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefetchFacts:
+    """The prefetch Job of one revision; `failure` and `detail` only when it failed (spec section 4.3)."""
+
+    state: PrefetchState = PrefetchState.ABSENT
+    failure: str = ""
+    detail: str = ""
+    permanent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingFacts:
+    """The serving Deployment of one revision and what its Pods report."""
+
+    exists: bool = False
+    model_ready: int = 0
+    """Pods whose gate is True and which the kubelet calls Ready, both as read from the API server."""
+    rolling: bool = False
+    """The Deployment is replacing Pods, so a shortage is expected."""
+    progress_deadline_exceeded: bool = False
+    mismatched_gates: tuple[Reason, ...] = ()
+    """Gate reasons that prove wrong bytes or a wrong device on some Pod."""
+    crash_looping: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionFacts:
+    """What exists in the cluster for one revision."""
+
+    store: StoreState = StoreState.ABSENT
+    prefetch: PrefetchFacts = PrefetchFacts()
+    serving: ServingFacts = ServingFacts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeUpdate:
+    """The runtime the stable revision runs is older than the operator's default (spec section 5.13)."""
+
+    running: str
+    available: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything one pass knows.
+
+    `preflight` holds the security refusals of spec section 5.4 step 7, `refusals` those of steps 9, 10, 14 and 15 in
+    that order. `conflict` describes a foreign object under one of our names. `revisions` is keyed by revision hash
+    and need not hold an entry for a revision of which nothing exists.
+    """
+
+    now: datetime
+    model: DecisionModel
+    preflight: Refusal | None = None
+    resolution: Resolution = None
+    refusals: tuple[Refusal, ...] = ()
+    conflict: str | None = None
+    revisions: Mapping[str, RevisionFacts] = field(default_factory=dict)
+    service_selects: str | None = None
+    runtime_update: RuntimeUpdate | None = None
+    stack_failure: str | None = None
+    """Why the last stack operation failed, until one succeeds."""
+
+    def of(self, revision: RevisionStatus) -> RevisionFacts:
+        """Return what exists for `revision`; empty facts when nothing does."""
+        return self.revisions.get(revision.hash, RevisionFacts())

@@ -1,0 +1,77 @@
+"""The moment a candidate becomes the stable revision (spec sections 5.6 and 5.12)."""
+
+from __future__ import annotations
+
+from api.conditions import ConditionType, EventReason, Phase, Reason
+from api.keys import PROMOTE_ANNOTATION
+from api.rollout import Promotion
+from api.status import PreviousRevision, RevisionStatus
+from reconciler.rollout import timing
+from reconciler.rollout.decision import Decision, RevisionPlan, RolloutResult
+from reconciler.rollout.draft import Draft, short
+from reconciler.rollout.rejection import reject
+from reconciler.rollout.stable import count_replicas, describe_ready, stack_plan
+
+
+def settle(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan) -> Decision:
+    """Decide about a candidate whose Pods are all model-ready: promote it, park it, or refuse it."""
+    if draft.spec.rollout.evaluation is not None:
+        # Never promote unscored what its owner wants scored.
+        return reject(
+            draft,
+            candidate,
+            Reason.EVALUATION_UNSUPPORTED,
+            "spec.rollout.evaluation is set, but this release cannot score golden data sets; remove it to roll out",
+        )
+    first = draft.stable is None
+    if draft.spec.rollout.effective_promotion is Promotion.MANUAL and not first:
+        return _await_approval(draft, candidate, plan)
+    return promote(draft, candidate)
+
+
+def promote(draft: Draft, candidate: RevisionStatus) -> Decision:
+    """Make `candidate` the stable in the status. The Service follows once this is persisted, never before."""
+    old = draft.stable
+    previous = None if old is None else PreviousRevision(hash=old.hash, promoted_at=draft.facts.now, revision=old)
+    draft.update(
+        stable_revision=candidate,
+        candidate_revision=None,
+        failed_revision=None,
+        previous_revision=previous,
+        last_promotion_time=draft.facts.now,
+    )
+    count_replicas(draft, candidate)
+    note = f"promoted {candidate.model}@sha256:{short(candidate.digest)} (revision {candidate.hash})"
+    draft.enter(Phase.READY)
+    draft.condition(ConditionType.PROMOTED, Reason.PROMOTED, note, holds=True)
+    draft.condition(ConditionType.MODEL_READY, Reason.MODEL_READY, "every Pod is model-ready", holds=True)
+    draft.forget(ConditionType.DEGRADED)
+    describe_ready(draft)
+    draft.event(EventReason.PROMOTED, note)
+    draft.count(RolloutResult.PROMOTED)
+    return draft.decided(stack=stack_plan(draft), probe=(candidate.hash,), requeue_after=timing.PROMOTION_GRACE)
+
+
+def _await_approval(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan) -> Decision:
+    approval = draft.facts.model.metadata.annotations.get(PROMOTE_ANNOTATION)
+    if approval == candidate.hash:
+        draft.event(EventReason.PROMOTION_APPROVED, f"revision {candidate.hash} was approved")
+        return promote(draft, candidate)
+    draft.enter(Phase.AWAITING_PROMOTION)
+    new = draft.condition(
+        ConditionType.PROMOTED,
+        Reason.PROMOTION_PENDING,
+        f"annotate with {PROMOTE_ANNOTATION}={candidate.hash} to promote revision {candidate.hash}",
+        holds=False,
+    )
+    if new:
+        draft.event(EventReason.AWAITING_PROMOTION, f"revision {candidate.hash} is ready and waits for approval")
+    describe_ready(draft)
+    return draft.decided(
+        stack=stack_plan(draft, plan), probe=_probed(draft, candidate), requeue_after=timing.RECHECK_READY
+    )
+
+
+def _probed(draft: Draft, candidate: RevisionStatus) -> tuple[str, ...]:
+    stable = () if draft.stable is None else (draft.stable.hash,)
+    return (*stable, candidate.hash)

@@ -1,0 +1,118 @@
+"""Upkeep of the revision that serves: its plan, its health, and what people are told about it (spec section 5.14)."""
+
+from __future__ import annotations
+
+from api.conditions import ConditionType, Phase, Reason
+from api.status import ReplicaStatus, RevisionStatus
+from reconciler.rollout import timing
+from reconciler.rollout.decision import Decision, RevisionPlan, StackPlan
+from reconciler.rollout.draft import Draft
+from reconciler.rollout.facts import PrefetchState
+from reconciler.rollout.retention import kept_revision
+
+
+def serving_plan(draft: Draft, revision: RevisionStatus) -> RevisionPlan:
+    """Plan a revision that has proved itself: it serves, and its Job is history that is kept but never re-run."""
+    return RevisionPlan(
+        revision=revision,
+        prefetch=draft.facts.of(revision).prefetch.state is not PrefetchState.ABSENT,
+        serve=True,
+        disruption_budget=revision == draft.stable and draft.spec.replicas > 1,
+    )
+
+
+def stack_plan(draft: Draft, *candidates: RevisionPlan) -> StackPlan:
+    """Plan the stack: the stable, what the window or the live Service still needs, and the given candidates."""
+    revisions = list(candidates)
+    if draft.stable is not None:
+        revisions.insert(0, serving_plan(draft, draft.stable))
+    kept = kept_revision(draft)
+    planned = {plan.revision.hash for plan in revisions}
+    if kept is not None and kept.hash not in planned:
+        revisions.append(serving_plan(draft, kept))
+    return StackPlan(
+        revisions=tuple(revisions),
+        selected=None if draft.stable is None else draft.stable.hash,
+    )
+
+
+def count_replicas(draft: Draft, revision: RevisionStatus) -> tuple[int, int]:
+    """Record and return how many Pods of `revision` are model-ready and how many should be."""
+    ready, desired = draft.facts.of(revision).serving.model_ready, draft.spec.replicas
+    draft.update(replicas=ReplicaStatus(desired=desired, model_ready=ready))
+    return ready, desired
+
+
+def describe_ready(draft: Draft, *, reason: Reason = Reason.READY) -> None:
+    """Say through `Ready` whether the stable answers requests; `reason` is used while it does."""
+    stable = draft.stable
+    if stable is None:
+        return
+    if draft.facts.of(stable).serving.model_ready == 0:
+        draft.condition(
+            ConditionType.READY, Reason.NO_MODEL_READY_PODS, f"no Pod of revision {stable.hash} is ready", holds=False
+        )
+        return
+    draft.condition(ConditionType.READY, reason, f"serving {stable.model} (revision {stable.hash})", holds=True)
+
+
+def shortage(ready: int) -> Reason:
+    """Return the reason for too few model-ready Pods."""
+    return Reason.REPLICAS_NOT_MODEL_READY if ready else Reason.NO_MODEL_READY_PODS
+
+
+def describe_replicas(draft: Draft, stable: RevisionStatus) -> tuple[int, int]:
+    """Set `ModelReady` from the stable's Pods; return how many are model-ready and how many should be."""
+    ready, desired = count_replicas(draft, stable)
+    message = f"{ready}/{desired} Pods model-ready"
+    if ready >= desired:
+        draft.condition(ConditionType.MODEL_READY, Reason.MODEL_READY, message, holds=True)
+    else:
+        draft.condition(ConditionType.MODEL_READY, shortage(ready), message, holds=False)
+    return ready, desired
+
+
+def describe_health(draft: Draft) -> Phase:
+    """Set `Ready`, `ModelReady` and `Degraded` from the stable's Pods and return the phase they amount to."""
+    stable = draft.stable
+    if stable is None:
+        raise ValueError("only a DecisionModel with a stable revision has a health")
+    ready, desired = describe_replicas(draft, stable)
+    describe_ready(draft)
+    if ready >= desired:
+        draft.forget(ConditionType.DEGRADED)
+        return Phase.READY
+    draft.condition(ConditionType.DEGRADED, shortage(ready), f"{ready}/{desired} Pods model-ready", holds=True)
+    return Phase.DEGRADED
+
+
+def describe_refusals(draft: Draft) -> None:
+    """Report what keeps the platform from acting on the spec although the stable serves (spec section 5.4)."""
+    if draft.facts.refusals:
+        first = draft.facts.refusals[0]
+        draft.condition(ConditionType.DEGRADED, first.reason, first.message, holds=True)
+
+
+def recheck(draft: Draft) -> float:
+    """Return when the stable is to be looked at again, in seconds."""
+    stable = draft.stable
+    if stable is None or draft.facts.of(stable).serving.model_ready < draft.spec.replicas:
+        return timing.RECHECK_PROGRESS
+    if draft.status.previous_revision is not None:
+        return timing.RECHECK_PROGRESS
+    return timing.RECHECK_READY
+
+
+def maintain(draft: Draft, *, resolve: bool = False) -> Decision:
+    """Keep the stable as it is recorded, whatever the spec says, and let the phase follow it."""
+    stable = draft.stable
+    if stable is None:
+        raise ValueError("there is no stable revision to maintain")
+    draft.enter(describe_health(draft))
+    describe_refusals(draft)
+    return draft.decided(
+        stack=stack_plan(draft),
+        resolve=resolve,
+        probe=(stable.hash,),
+        requeue_after=recheck(draft),
+    )

@@ -1,0 +1,13 @@
+"""Constants of the state machine, in seconds (spec section 5.2)."""
+
+RECHECK_READY = 60.0
+"""Re-check of a complete DecisionModel and re-inspection of its gates."""
+RECHECK_PROGRESS = 10.0
+"""Waiting for a Job or for Pods; watch events usually come first."""
+RECHECK_CONFLICT = 30.0
+RECHECK_TERMINATING_STORE = 5.0
+RECHECK_REFUSED = 60.0
+PROMOTION_GRACE = 30.0
+"""How long the old revision is kept at least, and the re-check after a promotion."""
+UNHEALTHY_DEBOUNCE = 30.0
+"""How long a promoted revision may be short of Pods before it is rolled back (spec section 5.9)."""
