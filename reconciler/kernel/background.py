@@ -1,0 +1,153 @@
+"""Slow work outside the workers: each piece has a key, runs once at a time, and leaves an outcome.
+
+A reconcile pass never waits. What it wants to know (a probe, a registry answer, a Pulumi operation) it starts here;
+when that ends, the outcome is kept and the object's key is queued again, so the next pass finds it as a fact.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from reconciler.kernel.resources import ObjectKey
+
+_log = logging.getLogger(__name__)
+
+
+class TaskKey(NamedTuple):
+    """Identifies a piece of work: for which object, of what kind, and which one of that kind."""
+
+    owner: ObjectKey
+    kind: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a piece of work ended: with a value, or with the error it raised; `ended_at` is on the injected clock."""
+
+    value: Any
+    error: Exception | None
+    ended_at: float
+
+
+class BackgroundTasks:
+    """A set of keyed tasks with a limit of parallel ones per kind; tasks beyond it wait in the order of their start.
+
+    Args:
+        limits: Parallel tasks per kind; these are all kinds there are.
+        on_end: Called with the owner when a task ended by itself (to queue its key), not when it was cancelled.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        limits: Mapping[str, int],
+        on_end: Callable[[ObjectKey], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._slots = {kind: asyncio.Semaphore(limit) for kind, limit in limits.items()}
+        self._on_end = on_end
+        self._clock = clock
+        self._tasks: dict[TaskKey, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._outcomes: dict[TaskKey, Outcome] = {}
+        self._unread: set[TaskKey] = set()
+        self._closed = False
+
+    def start(self, key: TaskKey, work: Callable[[], Awaitable[Any]]) -> bool:
+        """Run the work unless work of that key is running already, or the set is stopped; returns whether it was.
+
+        The previous outcome stays readable until this work replaces it.
+        """
+        slot = self._slots[key.kind]
+        if self._closed or key in self._tasks:
+            return False
+        task = asyncio.create_task(self._run(key, slot, work), name="/".join((*key.owner, key.kind, key.detail)))
+        self._tasks[key] = task
+        task.add_done_callback(lambda ended: self._ended(key, ended))
+        return True
+
+    def running(self, key: TaskKey) -> bool:
+        """Whether work of that key runs, or waits for its turn."""
+        return key in self._tasks
+
+    def count(self, kind: str) -> int:
+        """Tasks of a kind that run or wait."""
+        return sum(key.kind == kind for key in self._tasks)
+
+    def outcome(self, key: TaskKey) -> Outcome | None:
+        """How the last work of that key ended; it stays until replaced or forgotten."""
+        self._unread.discard(key)
+        return self._outcomes.get(key)
+
+    def take(self, key: TaskKey) -> Outcome | None:
+        """Return the outcome and forget it."""
+        self._unread.discard(key)
+        return self._outcomes.pop(key, None)
+
+    def cancel(self, owner: ObjectKey, kind: str | None = None, detail_prefix: str = "") -> None:
+        """Cancel an object's tasks and forget their outcomes: all, or those of a kind, or those whose detail starts so.
+
+        The keys are free at once; their slots when the tasks have really ended.
+        """
+
+        def selected(key: TaskKey) -> bool:
+            return key.owner == owner and kind in {None, key.kind} and key.detail.startswith(detail_prefix)
+
+        self._cancel([key for key in self._tasks if selected(key)])
+        for key in [key for key in self._outcomes if selected(key)]:
+            self._forget(key)
+
+    async def stop(self, drain: Collection[str] = (), seconds: float = 0.0) -> None:
+        """Start nothing more, cancel all but the kinds to drain, give those the time, then cancel them as well.
+
+        Drained tasks still leave outcomes and call back.
+        """
+        self._closed = True
+        self._cancel([key for key in self._tasks if key.kind not in drain])
+        if self._tasks and seconds > 0:
+            await asyncio.wait(self._tasks.values(), timeout=seconds)
+        if self._tasks:
+            _log.warning("cancelling what did not end in time: %s", ", ".join(sorted(map(_describe, self._tasks))))
+        self._cancel(list(self._tasks))
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    async def _run(self, key: TaskKey, slot: asyncio.Semaphore, work: Callable[[], Awaitable[Any]]) -> None:
+        async with slot:
+            value, error = None, None
+            try:
+                value = await work()
+            except Exception as raised:  # noqa: BLE001 - the error is the outcome, for the caller to judge
+                error = raised
+        if self._tasks.get(key) is asyncio.current_task():
+            self._forget(key)
+            self._outcomes[key] = Outcome(value, error, self._clock())
+            self._unread.add(key)
+
+    def _ended(self, key: TaskKey, task: asyncio.Task[None]) -> None:
+        self._ending.discard(task)
+        if self._tasks.get(key) is not task:
+            return  # Cancelled by us; the key may already belong to a newer task.
+        del self._tasks[key]
+        self._on_end(key.owner)
+
+    def _cancel(self, keys: Collection[TaskKey]) -> None:
+        for key in keys:
+            task = self._tasks.pop(key)
+            self._ending.add(task)
+            task.cancel()
+
+    def _forget(self, key: TaskKey) -> None:
+        outcome = self._outcomes.pop(key, None)
+        if outcome is not None and outcome.error is not None and key in self._unread:
+            _log.warning("nobody read how %s failed: %r", _describe(key), outcome.error)
+        self._unread.discard(key)
+
+
+def _describe(key: TaskKey) -> str:
+    return f"{key.kind} {key.detail} of {key.owner}".replace("  ", " ")
