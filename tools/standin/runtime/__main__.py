@@ -1,0 +1,7 @@
+"""Entry point of the ``ollaya`` program."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main(sys.argv[1:]))
