@@ -29,7 +29,7 @@ class Cause(StrEnum):
     ADDED = "Added"
     """Somebody added to a set of ours. The engine cannot remove what it never applied: the reconciler does."""
     UNEXPECTED = "Unexpected"
-    """It is ours, but not desired, and on nobody's list for deletion."""
+    """It is ours, but not desired."""
     FOREIGN = "Foreign"
     """Another owner's object has a name of ours: a `ResourceConflict`, and never touched."""
 
@@ -89,7 +89,7 @@ def _compare(manifest: Manifest, live: JsonObject | None, owner_uid: str) -> Ite
 
 def _owned(obj: JsonObject, owner_uid: str) -> bool:
     references = obj["metadata"].get("ownerReferences") or ()
-    return any(reference.get("controller") and reference["uid"] == owner_uid for reference in references)
+    return any(reference.get("controller") and reference.get("uid") == owner_uid for reference in references)
 
 
 def _terminating(obj: JsonObject) -> bool:

@@ -1,0 +1,128 @@
+"""What a running revision keeps (spec sections 4.5 and 5.10)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from components.desired import EnvironmentVariable, Placement, Serving, Store
+from components.drift import find_drift
+from components.freeze import freeze_serving, freeze_store, freeze_template, grows
+from components.manifests import Manifest, render
+from tests.components.stacks import LABELS, OWNER, SERVING, STORE, live, serving_pod, servings, stack, stores
+
+REGISTRY = EnvironmentVariable(name="OLLAYA_REGISTRY", value="https://registry.example/$x")
+OTHER_REGISTRY = EnvironmentVariable(name="OLLAYA_REGISTRY", value="https://other.example")
+
+
+def manifest(kind: str, serving: Serving = SERVING, store: Store = STORE) -> Manifest:
+    (found,) = [each for each in render(stack(serving=serving, store=store)) if each.kind == kind]
+    return found
+
+
+def live_deployment(serving: Serving = SERVING) -> dict[str, Any]:
+    return live(manifest("Deployment", serving))
+
+
+def test_placement_and_resources_stay_whatever_the_defaults_are_now() -> None:
+    old = replace(SERVING, resources={"limits": {"cpu": "1"}}, placement=Placement(node_selector={"disk": "ssd"}))
+    new = replace(SERVING, image="new", replicas=3, resources={"limits": {"cpu": "9"}}, placement=Placement())
+    frozen = freeze_serving(new, live_deployment(old))
+    assert frozen == replace(new, resources=old.resources, placement=old.placement, environment=frozen.environment)
+
+
+def test_resources_and_placement_that_never_were_stay_away() -> None:
+    bare = replace(SERVING, resources={})
+    new = replace(SERVING, placement=Placement(runtime_class_name="nvidia", tolerations=({"key": "gpu"},)))
+    frozen = freeze_serving(new, live_deployment(bare))
+    assert (frozen.resources, frozen.placement) == ({}, Placement())
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_co_location_follows_the_replicas_even_when_frozen(replicas: int) -> None:
+    users = Placement(affinity={"nodeAffinity": {"a": 1}})
+    for before in (1, 2):
+        running = replace(SERVING, replicas=before, placement=users)
+        frozen = freeze_serving(replace(SERVING, replicas=replicas), live_deployment(running))
+        assert frozen.placement == users
+        expected = replace(SERVING, replicas=replicas, placement=users)
+        assert serving_pod(replicas=replicas, placement=frozen.placement) == serving_pod(
+            replicas=replicas, placement=expected.placement
+        )
+
+
+@pytest.mark.parametrize("recorded", [(), (REGISTRY,)])
+@pytest.mark.parametrize("wanted", [(), (OTHER_REGISTRY,)])
+def test_the_registry_stays_what_it_was(
+    recorded: tuple[EnvironmentVariable, ...], wanted: tuple[EnvironmentVariable, ...]
+) -> None:
+    running = replace(SERVING, environment=(*SERVING.environment, *recorded))
+    frozen = freeze_serving(replace(SERVING, environment=(*wanted, *SERVING.environment)), live_deployment(running))
+    assert set(frozen.environment) == {*SERVING.environment, *recorded}
+
+
+def test_a_deployment_without_its_container_freezes_only_the_placement() -> None:
+    running = live_deployment(replace(SERVING, placement=Placement(node_selector={"a": "b"})))
+    running["spec"]["template"]["spec"]["containers"][0]["name"] = "renamed"
+    assert freeze_serving(SERVING, running) == replace(SERVING, placement=Placement(node_selector={"a": "b"}))
+
+
+@settings(max_examples=40)
+@given(servings)
+def test_freezing_what_was_just_rendered_changes_nothing(serving: Serving) -> None:
+    rendered = manifest("Deployment", serving)
+    frozen = manifest("Deployment", freeze_serving(serving, live(rendered)))
+    assert frozen == rendered
+
+
+def test_a_frozen_template_lets_only_the_replicas_change() -> None:
+    running = live_deployment(replace(SERVING, template_api_key_checksum="aa"))
+    pod = running["spec"]["template"]
+    pod["spec"]["schedulerName"] = "default-scheduler"
+    pod["metadata"]["creationTimestamp"] = None
+    pod["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] = "2024-05-01T10:00:00Z"
+    changed = replace(SERVING, image="new", replicas=2, resources={}, template_api_key_checksum="bb")
+
+    desired = manifest("Deployment", freeze_template(changed, running))
+
+    assert desired.object["spec"]["replicas"] == 2
+    template = desired.object["spec"]["template"]
+    assert template["spec"] == pod["spec"]
+    # The restart's annotation is kubectl's: owning it now would mean removing it later.
+    assert template["metadata"] == {"labels": LABELS, "annotations": {"decisionmodel.io/apikey-checksum": "aa"}}
+    paths = {drift.path for drift in find_drift([desired], [running], OWNER.uid)}
+    assert paths == {"spec.replicas", "metadata.annotations[decisionmodel.io/spec-hash]"}
+
+
+@pytest.mark.parametrize(
+    ("live_size", "wanted", "size"), [("10Gi", "20Gi", "20Gi"), ("10Gi", "5Gi", "10Gi"), ("1Gi", "1024Mi", "1Gi")]
+)
+def test_a_store_only_grows(live_size: str, wanted: str, size: str) -> None:
+    claim = live(manifest("PersistentVolumeClaim", store=replace(STORE, size=live_size)))
+    assert freeze_store(replace(STORE, size=wanted), claim).size == size
+
+
+def test_a_store_keeps_its_modes_and_class() -> None:
+    claim = live(manifest("PersistentVolumeClaim"))
+    claim["spec"]["storageClassName"] = "standard"
+    wanted = replace(STORE, access_modes=("ReadWriteMany",), storage_class_name="fast", recovering=True)
+    frozen = freeze_store(wanted, claim)
+    assert frozen == replace(STORE, storage_class_name="standard", recovering=True)
+    assert not frozen.shareable
+
+
+@settings(max_examples=40)
+@given(stores)
+def test_freezing_a_store_that_is_as_wanted_changes_nothing(store: Store) -> None:
+    assert freeze_store(store, live(manifest("PersistentVolumeClaim", store=store))) == store
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "larger"),
+    [("10Gi", "11Gi", True), ("10Gi", "10240Mi", False), ("1G", "1Gi", True), ("10Gi", "lots", False)],
+)
+def test_growth_is_by_value(old: str, new: str, *, larger: bool) -> None:
+    assert grows(old, new) is larger
