@@ -1,0 +1,1 @@
+"""The Python language host of a locally built Pulumi: runs local programs for `pulumi up`. Never shipped."""
