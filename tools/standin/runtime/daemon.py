@@ -77,8 +77,10 @@ class Daemon:
         self.store.prepare()
         address = self.settings.address
         self._listen(HttpServer((address.host, address.port), self._routes))
+        if address.host in {"127.0.0.1", "localhost"} and address.port != 0:
+            self._try_to_listen_on_ipv6(address.port)
         if self.settings.control is not None:
-            control = Control(self.board, self.residency, self._schedule_exit)
+            control = Control(self.board, self.residency, self._reschedule_exit)
             self._listen(HttpServer((self.settings.control.host, self.settings.control.port), control))
         threading.Thread(target=self._reap_until_stopped, daemon=True).start()
         self._schedule_exit(self.board.current)
@@ -102,8 +104,8 @@ class Daemon:
 
     @property
     def control_url(self) -> str:
-        """Where the control listener answers; IndexError when it is off."""
-        return _url(self._servers[1])
+        """Where the control listener answers, when it is on."""
+        return _url(self._servers[-1])
 
     def __enter__(self) -> Self:
         self.start()
@@ -118,9 +120,20 @@ class Daemon:
         server.start()
         self._servers.append(server)
 
+    def _try_to_listen_on_ipv6(self, port: int) -> None:
+        try:
+            self._listen(HttpServer(("::1", port), self._routes))
+        except OSError as error:
+            _log.debug("not listening on [::1]:%d: %s", port, error.strerror)
+
     def _reap_until_stopped(self) -> None:
         while not self._stopping.wait(REAP_SECONDS):
             self.residency.reap()
+
+    def _reschedule_exit(self, switches: Switches) -> None:
+        if self._exit_timer is not None:
+            self._exit_timer.cancel()
+        self._schedule_exit(switches)
 
     def _after_load(self, loaded: LoadedModel) -> None:
         self._schedule_exit(loaded.parameters.switches)

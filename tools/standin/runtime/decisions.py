@@ -160,6 +160,7 @@ class Decisions:
     @contextmanager
     def _slot(self) -> Iterator[None]:
         """Hold one of the places of ``OLLAYA_MAX_QUEUE``; ApiError `QUEUE_FULL` when all are taken."""
+        faults.refuse_full_queue(self.loader.board.current)
         with self._counting:
             if self._in_flight >= self.settings.max_queue:
                 raise faults.queue_full()

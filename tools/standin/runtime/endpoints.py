@@ -90,14 +90,12 @@ class Endpoints:
     def systemone(self, request: Request) -> Response:
         """Answer `/v1/systemone` and its alias."""
         parsed = validate_decision(request.json_object(), native=False)
-        faults.refuse_full_queue(self.board.current)
         return self.decisions.answer(parsed, request, native=False)
 
     def decide(self, request: Request) -> Response:
         """Answer `/api/decide`: a decision, or without a state a load or an unload."""
         presets = self.settings.supports("presets")
         parsed = validate_decision(request.json_object(), native=True, presets=presets)
-        faults.refuse_full_queue(self.board.current)
         if parsed.state is None:
             return self.decisions.load_or_unload(parsed, request)
         return self.decisions.answer(parsed, request, native=True)

@@ -20,16 +20,15 @@ _HUGGING_FACE: Final = "https://huggingface.co"
 
 
 class FetchError(StandinError):
-    """A GET failed. `status` is the HTTP status, None when there was no answer; `is_retryable` as in spec 5.1."""
+    """A GET failed: `status` is the HTTP status, None when there was no answer.
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    `is_retryable` tells whether the same request may succeed later (spec section 5.1).
+    """
+
+    def __init__(self, message: str, status: int | None = None, *, is_retryable: bool = True) -> None:
         super().__init__(message)
         self.status = status
-
-    @property
-    def is_retryable(self) -> bool:
-        """Whether the same request may succeed later: no answer, or a 5xx."""
-        return self.status is None or self.status >= 500
+        self.is_retryable = is_retryable
 
 
 class Fetcher:
@@ -52,11 +51,14 @@ class Fetcher:
             response = opener.open(request, timeout=CONNECT_SECONDS)
         except urllib.error.HTTPError as error:
             error.close()
-            raise FetchError(f"GET {actual} answered {error.code}", error.code) from None
+            text = f"GET {actual} answered {error.code}"
+            raise FetchError(text, error.code, is_retryable=error.code >= 500) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise FetchError(f"error sending request for url ({actual}): {error}") from None
+            is_bad_url = isinstance(error, ValueError)
+            text = f"error sending request for url ({actual}): {error}"
+            raise FetchError(text, is_retryable=not is_bad_url) from None
         if not isinstance(response, http.client.HTTPResponse):
-            raise FetchError(f"error sending request for url ({actual}): the scheme is not http or https", 400)
+            raise FetchError(f"url ({actual}) is not of http or https", is_retryable=False)
         return response
 
 
@@ -75,7 +77,7 @@ def authorized_url(url: str, access: HuggingFaceAccess) -> tuple[str, str | None
 class _SameHostRedirects(urllib.request.HTTPRedirectHandler):
     """Follows redirects; the token stays on the host it was meant for."""
 
-    def redirect_request(  # noqa: PLR0913, PLR0917 - the signature is the base class's
+    def redirect_request(  # noqa: PLR0913 - the signature is the base class's
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -93,7 +95,6 @@ def _handlers(read_seconds: float) -> list[urllib.request.BaseHandler]:
         _SameHostRedirects(),
         urllib.request.HTTPErrorProcessor(),
         urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.UnknownHandler(),
     ]
 
 

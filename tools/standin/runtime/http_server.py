@@ -21,6 +21,7 @@ MOST_BODY_BYTES: Final = 8_388_608
 IDLE_SECONDS: Final = 30.0
 _MOST_DISCARDED_BYTES: Final = 4 * MOST_BODY_BYTES
 _PIECE_BYTES: Final = 64 * 1024
+_SLEEP_SECONDS: Final = 60.0
 
 Application = Callable[[Request], Response]
 
@@ -48,11 +49,12 @@ class HttpServer(ThreadingHTTPServer):
         self.server_address = self.socket.getsockname()
 
     def start(self) -> None:
-        """Serve in a thread of its own."""
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        """Serve in a thread of its own, which sleeps until a client comes or `drain` wakes it."""
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": _SLEEP_SECONDS}, daemon=True).start()
 
     def drain(self, seconds: float) -> None:
         """Stop accepting, give requests under way up to `seconds`, then cut every connection."""
+        _cut(self.socket)  # a listening socket that is shut down wakes the thread that waits on it
         self.shutdown()
         self.server_close()
         with self._idle:

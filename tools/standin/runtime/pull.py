@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ _MOST_MANIFEST_BYTES: Final = 4 * 1024 * 1024
 _MOST_LINES_WAITING: Final = 1024
 _LOOK_AGAIN_SECONDS: Final = 0.1
 _MANIFEST_READ_SECONDS: Final = 60.0
+
+_log = logging.getLogger("ollaya")
 
 Line = dict[str, Any]
 Report = Callable[[Line], None]
@@ -120,6 +123,7 @@ class _Job:
     """One pull under way, and the queues of those who watch it."""
 
     cancelled: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
     watchers: list[queue.Queue[Line]] = field(default_factory=list)
 
 
@@ -162,8 +166,9 @@ class PullDesk:
             if job is not None and not job.cancelled.is_set():
                 job.watchers.append(lines)
                 return job
-            job = self._jobs[name] = _Job(watchers=[lines])
-        threading.Thread(target=self._run, args=(name, job), daemon=True).start()
+            given_up, job = job, _Job(watchers=[lines])
+            self._jobs[name] = job
+        threading.Thread(target=self._run, args=(name, job, given_up), daemon=True).start()
         return job
 
     def _leave(self, job: _Job, lines: queue.Queue[Line]) -> None:
@@ -172,12 +177,15 @@ class PullDesk:
             if not job.watchers:
                 job.cancelled.set()
 
-    def _run(self, name: ModelName, job: _Job) -> None:
+    def _run(self, name: ModelName, job: _Job, given_up: _Job | None) -> None:
+        if given_up is not None:
+            given_up.done.wait()  # it may still be in a read, and writes to the same partial file
         last = self._outcome(name, job)
         with self._lock:
             if self._jobs.get(name) is job:  # nobody may join a pull whose last line is out
                 del self._jobs[name]
             _publish(job, last)
+        job.done.set()
 
     def _outcome(self, name: ModelName, job: _Job) -> Line:
         def report(line: Line) -> None:
@@ -190,6 +198,9 @@ class PullDesk:
             return {"error": error.message, "code": error.code}
         except StandinError as error:
             return {"error": str(error) or "the pull was given up", "code": "INTERNAL"}
+        except Exception:  # noqa: BLE001 - a bug must reach those who watch, or they would wait for ever
+            _log.exception("internal error in a pull model=%s", name.model)
+            return {"error": "internal error", "code": "INTERNAL"}
         return {"status": "success"}
 
 

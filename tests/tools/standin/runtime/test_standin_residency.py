@@ -225,7 +225,7 @@ def test_a_failed_load_is_answered_and_tried_again(
         ("cpu", {"device": "cuda:0"}, "cuda:0", "F16"),
     ],
 )
-def test_the_device_a_model_ends_up_on(  # noqa: PLR0917 - fixtures and a table row
+def test_the_device_a_model_ends_up_on(
     store: StoreDirectory, start: StartDaemon, configured: str, switches: dict[str, Any], device: str, precision: str
 ) -> None:
     store.put("laya:en", onnx({"switches": switches}))
