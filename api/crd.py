@@ -108,7 +108,7 @@ class _Dumper(yaml.SafeDumper):
 
 def load() -> dict[str, Any]:
     """Return the committed CustomResourceDefinition."""
-    committed: dict[str, Any] = yaml.safe_load(CRD_FILE.read_text(encoding="utf-8"))
+    committed: dict[str, Any] = yaml.load(CRD_FILE.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     return committed
 
 

@@ -29,8 +29,8 @@ class Engine(Mocks):
         self.declared.append(args)
         return f"{args.name}-id", args.inputs
 
-    def call(self, args: MockCallArgs) -> dict[str, Any]:
-        return {}
+    def call(self, args: MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]] | None]:
+        raise AssertionError(f"the program asks the engine for {args.token}")
 
 
 def _run(stack: str, values: dict[str, str]) -> list[MockResourceArgs]:
@@ -41,7 +41,8 @@ def _run(stack: str, values: dict[str, str]) -> list[MockResourceArgs]:
     def declare() -> None:
         set_mocks(engine, project="decisionmodel", stack=stack)
         set_all_config(values)
-        pulumi.runtime.test(lambda: program["declare_environment"]("decisionmodel", stack))()
+        run = pulumi.runtime.test(lambda: program["declare_environment"]("decisionmodel", stack))  # type: ignore[no-untyped-call]  # the SDK leaves it unannotated
+        run()
 
     contextvars.copy_context().run(declare)
     return engine.declared
