@@ -72,6 +72,8 @@ def _await_resolution(draft: Draft) -> Decision:
     """The registry has not answered yet: nothing moves, what serves is kept."""
     if draft.stable is not None:
         return maintain(draft, resolve=True)
+    if draft.facts.refusals:
+        return _misconfigured(draft)
     if not draft.status.phase:
         draft.enter(Phase.PENDING)
         draft.condition(ConditionType.READY, Reason.RESOLVING, "asking the registry for the tag", holds=False)

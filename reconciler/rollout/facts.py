@@ -88,6 +88,8 @@ class ServingFacts:
     mismatched_gates: tuple[Reason, ...] = ()
     """Gate reasons that prove wrong bytes or a wrong device on some Pod."""
     crash_looping: bool = False
+    precision: str = ""
+    """What the runtime reports about the weights; informational."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ def settle(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan) -> Decis
 def promote(draft: Draft, candidate: RevisionStatus) -> Decision:
     """Make `candidate` the stable in the status. The Service follows once this is persisted, never before."""
     old = draft.stable
+    candidate = candidate.model_copy(update={"precision": draft.facts.of(candidate).serving.precision})
     previous = None if old is None else PreviousRevision(hash=old.hash, promoted_at=draft.facts.now, revision=old)
     draft.update(
         stable_revision=candidate,

@@ -17,7 +17,7 @@ def serving_plan(draft: Draft, revision: RevisionStatus) -> RevisionPlan:
         revision=revision,
         prefetch=draft.facts.of(revision).prefetch.state is not PrefetchState.ABSENT,
         serve=True,
-        disruption_budget=revision == draft.stable and draft.spec.replicas > 1,
+        disruption_budget=draft.stable is not None and revision.hash == draft.stable.hash and draft.spec.replicas > 1,
     )
 
 

@@ -1,0 +1,1 @@
+"""The imperative shell around `reconciler.rollout`: gathers facts, persists decisions, carries them out."""

@@ -1,0 +1,45 @@
+"""Taking out of a live object what somebody added to a set of ours.
+
+The engine only ever sees fields that it applied, so an added variable, container, label or selector key is removed by
+the reconciler's own write (design rule of `components.drift`, cause `Added`).
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+from components.desired import JsonObject
+
+_STEP = re.compile(r"([A-Za-z]+)|\[([^\]]*)\]")
+
+
+def without(live: JsonObject, paths: tuple[str, ...]) -> dict[str, Any]:
+    """Return `live` without what `paths` point at; a path that leads nowhere changes nothing.
+
+    Paths are those of `components.drift`: `spec.template.spec.containers[ollaya].env[PROXY]`. A step in brackets is a
+    key of a map, or the `name` of a list's item.
+    """
+    pruned = copy.deepcopy(dict(live))
+    for path in paths:
+        _remove(pruned, [field or key for field, key in _STEP.findall(path)])
+    return pruned
+
+
+def _remove(value: Any, steps: list[str]) -> None:
+    *parents, last = steps
+    for step in parents:
+        value = _child(value, step)
+    if isinstance(value, dict):
+        value.pop(last, None)
+    elif isinstance(value, list):
+        value[:] = [item for item in value if item.get("name") != last]
+
+
+def _child(value: Any, step: str) -> Any:
+    if isinstance(value, dict):
+        return value.get(step)
+    if isinstance(value, list):
+        return next((item for item in value if item.get("name") == step), None)
+    return None

@@ -1,0 +1,146 @@
+"""Gathers the facts of one pass: from the watch cache, from Secrets read by name, and from finished background work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from api.decisionmodel import DecisionModel
+from api.status import DecisionModelStatus
+from reconciler.controller.credentials import Credentials, read_credentials
+from reconciler.controller.observation import Children, revision_facts, selected_revision
+from reconciler.controller.probing import Prober
+from reconciler.controller.resolution import Resolver
+from reconciler.controller.revisions import (
+    ChosenImage,
+    choose_image,
+    known_digest,
+    preflight,
+    recognise,
+    runtime_update,
+    wanted_revision,
+)
+from reconciler.controller.settings import ControllerSettings
+from reconciler.controller.stacks import StackConverger
+from reconciler.controller.watched import Watched
+from reconciler.engine.registry import ResolvedManifest
+from reconciler.kernel.client import KubernetesClient
+from reconciler.kernel.resources import ObjectKey
+from reconciler.rollout import Facts, Refusal, Resolved, RevisionFacts
+from reconciler.rollout.facts import Resolution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """The facts, and what carrying the decision out needs besides."""
+
+    facts: Facts
+    children: Children
+    credentials: Credentials
+    manifest: ResolvedManifest | None = None
+    """The manifest's bytes, when the registry has just sent them."""
+
+
+class Gatherer:
+    """Fills in `Facts`. Reads only; the one thing it waits for is the API server's answer about single objects."""
+
+    def __init__(  # noqa: PLR0913 - the sources of facts
+        self,
+        settings: ControllerSettings,
+        client: KubernetesClient,
+        watched: Watched,
+        resolver: Resolver,
+        prober: Prober,
+        stacks: StackConverger,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._watched = watched
+        self._resolver = resolver
+        self._prober = prober
+        self._stacks = stacks
+        self._now = now
+
+    async def gather(self, model: DecisionModel) -> Gathered:
+        """Gather everything one pass over `model` may know.
+
+        Raises:
+            KubernetesError: The API server did not answer; nothing can be decided then.
+        """
+        key = ObjectKey(model.metadata.namespace, model.metadata.name)
+        children = self._watched.children_of(key)
+        refusal = preflight(model.spec, self._settings)
+        image = choose_image(model.spec, model.status.stable_revision, self._settings)
+        resolution, manifest = (None, None) if refusal else self._resolve(key, model, image)
+        credentials = await read_credentials(self._client, model)
+        facts = Facts(
+            now=self._now().replace(microsecond=0),
+            model=model,
+            preflight=refusal,
+            resolution=resolution,
+            refusals=(*_image_refusals(model, image, resolution), *credentials.refusals),
+            conflict=await self._conflict(model, children),
+            revisions=self._revisions(model, children, resolution),
+            service_selects=selected_revision(children, model.metadata.name, model.metadata.uid),
+            runtime_update=runtime_update(model.status.stable_revision, self._settings),
+            stack_failure=self._stacks.failure(model),
+        )
+        return Gathered(facts=facts, children=children, credentials=credentials, manifest=manifest)
+
+    def _resolve(
+        self, key: ObjectKey, model: DecisionModel, image: ChosenImage | Refusal
+    ) -> tuple[Resolution, ResolvedManifest | None]:
+        if isinstance(image, Refusal):
+            return None, None
+        digest, manifest = known_digest(model.spec, model.status), None
+        if digest is None:
+            answer = self._resolver.answer(key, model.spec.model)
+            if not isinstance(answer, ResolvedManifest):
+                return answer, None
+            digest, manifest = answer.digest, answer
+        wanted = wanted_revision(model.spec, digest, image, self._settings)
+        return Resolved(revision=recognise(wanted, model.status)), manifest
+
+    def _revisions(self, model: DecisionModel, children: Children, resolution: Resolution) -> dict[str, RevisionFacts]:
+        hashes = set(known_hashes(model.status))
+        if isinstance(resolution, Resolved):
+            hashes.add(resolution.revision.hash)
+        metadata = model.metadata
+        return {name: self._revision(children, metadata.name, metadata.uid, name) for name in hashes}
+
+    def _revision(self, children: Children, owner: str, owner_uid: str, name: str) -> RevisionFacts:
+        facts = revision_facts(children, owner, owner_uid, name)
+        precision = self._prober.precision(name)
+        return replace(facts, serving=replace(facts.serving, precision=precision)) if precision else facts
+
+    async def _conflict(self, model: DecisionModel, children: Children) -> str | None:
+        """Return the foreign object that blocks the stack, if there is one.
+
+        A candidate must not be promoted when the Service's name turns out to be another's, so it is looked up before.
+        """
+        if conflict := await self._stacks.conflict(model):
+            return conflict
+        if model.status.candidate_revision is None or children.services:
+            return None
+        return await self._stacks.foreign_service(model)
+
+
+def known_hashes(status: DecisionModelStatus) -> Iterable[str]:
+    """Yield the hashes of all revisions that a status mentions."""
+    for revision in (status.stable_revision, status.candidate_revision, status.failed_revision):
+        if revision is not None:
+            yield revision.hash
+    if status.previous_revision is not None:
+        yield status.previous_revision.hash
+
+
+def _image_refusals(model: DecisionModel, image: ChosenImage | Refusal, resolution: Resolution) -> tuple[Refusal, ...]:
+    if isinstance(image, Refusal):
+        return (image,)
+    stable = model.status.stable_revision
+    serves = isinstance(resolution, Resolved) and stable is not None and resolution.revision.hash == stable.hash
+    # What serves already was admitted once; a stricter flag does not take it back.
+    return () if image.refusal is None or serves else (image.refusal,)

@@ -1,0 +1,188 @@
+"""What the cluster holds for one DecisionModel, read from watched objects: pure functions over API JSON.
+
+Ownership is judged by UID all along the chain Pod → ReplicaSet → Deployment → DecisionModel, so a Pod that merely wears
+our labels never counts (spec section 6.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from api.conditions import Reason
+from api.keys import GATE, PREFETCH_REVISION_LABEL, REVISION_LABEL
+from components import names
+from components.desired import JsonObject
+from reconciler.engine.prefetch import classify_failure
+from reconciler.rollout import PrefetchFacts, PrefetchState, RevisionFacts, ServingFacts, StoreState
+
+_MISMATCHES = (Reason.DIGEST_MISMATCH, Reason.DEVICE_MISMATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """The watched objects that carry one DecisionModel's name label, by kind."""
+
+    deployments: tuple[JsonObject, ...] = ()
+    replica_sets: tuple[JsonObject, ...] = ()
+    jobs: tuple[JsonObject, ...] = ()
+    claims: tuple[JsonObject, ...] = ()
+    services: tuple[JsonObject, ...] = ()
+    budgets: tuple[JsonObject, ...] = ()
+    pods: tuple[JsonObject, ...] = ()
+
+    def of_stack(self) -> tuple[JsonObject, ...]:
+        """Return the objects that the model's Pulumi stack may declare."""
+        return (*self.claims, *self.jobs, *self.deployments, *self.budgets, *self.services)
+
+
+def name_of(obj: JsonObject) -> str:
+    """Return `metadata.name`."""
+    return str(obj["metadata"]["name"])
+
+
+def uid_of(obj: JsonObject) -> str:
+    """Return `metadata.uid`."""
+    return str(obj["metadata"]["uid"])
+
+
+def controller_uid(obj: JsonObject) -> str | None:
+    """Return the UID of the controlling owner; None when nothing controls the object."""
+    for reference in obj["metadata"].get("ownerReferences", ()):
+        if reference.get("controller"):
+            return str(reference["uid"])
+    return None
+
+
+def named(objects: Iterable[JsonObject], name: str, owner_uid: str) -> JsonObject | None:
+    """Return the object called `name` if `owner_uid` controls it."""
+    for obj in objects:
+        if name_of(obj) == name and controller_uid(obj) == owner_uid:
+            return obj
+    return None
+
+
+def terminating(obj: JsonObject) -> bool:
+    """Whether the object is on its way out."""
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def conditions_of(obj: JsonObject) -> dict[str, Mapping[str, Any]]:
+    """Return `status.conditions` by type."""
+    return {condition["type"]: condition for condition in obj.get("status", {}).get("conditions") or ()}
+
+
+def is_true(conditions: Mapping[str, Mapping[str, Any]], type_: str) -> bool:
+    """Whether the condition exists and holds."""
+    return conditions.get(type_, {}).get("status") == "True"
+
+
+def serving_pods(children: Children, owner_uid: str, revision: str) -> Iterator[JsonObject]:
+    """Yield the Pods that serve `revision` and are not terminating."""
+    deployments = {uid_of(obj) for obj in children.deployments if controller_uid(obj) == owner_uid}
+    replica_sets = {uid_of(obj) for obj in children.replica_sets if controller_uid(obj) in deployments}
+    for pod in children.pods:
+        if pod["metadata"].get("labels", {}).get(REVISION_LABEL) != revision or terminating(pod):
+            continue
+        if controller_uid(pod) in replica_sets:
+            yield pod
+
+
+def selected_revision(children: Children, owner: str, owner_uid: str) -> str | None:
+    """Return the revision that the live Service selects; None without a Service of ours."""
+    service = named(children.services, owner, owner_uid)
+    if service is None:
+        return None
+    selected = (service["spec"].get("selector") or {}).get(REVISION_LABEL)
+    return str(selected) if selected else None
+
+
+def revision_facts(children: Children, owner: str, owner_uid: str, revision: str) -> RevisionFacts:
+    """Return what exists for `revision` of the DecisionModel called `owner`."""
+    claim = named(children.claims, names.store(owner, revision), owner_uid)
+    job = named(children.jobs, names.prefetch_job(owner, revision), owner_uid)
+    deployment = named(children.deployments, names.deployment(owner, revision), owner_uid)
+    return RevisionFacts(
+        store=_store_state(claim),
+        prefetch=_prefetch_facts(job, children),
+        serving=_serving_facts(deployment, tuple(serving_pods(children, owner_uid, revision))),
+    )
+
+
+def _store_state(claim: JsonObject | None) -> StoreState:
+    if claim is None:
+        return StoreState.ABSENT
+    return StoreState.TERMINATING if terminating(claim) else StoreState.PRESENT
+
+
+def _prefetch_facts(job: JsonObject | None, children: Children) -> PrefetchFacts:
+    if job is None or terminating(job):
+        return PrefetchFacts()
+    conditions = conditions_of(job)
+    if is_true(conditions, "Complete"):
+        return PrefetchFacts(state=PrefetchState.COMPLETE)
+    # The Job's own deadline is the caching deadline: the state machine's clock says so with the better reason.
+    if not is_true(conditions, "Failed") or conditions["Failed"].get("reason") == "DeadlineExceeded":
+        return PrefetchFacts(state=PrefetchState.RUNNING)
+    failure = classify_failure(*_last_termination(job, children.pods))
+    return PrefetchFacts(
+        state=PrefetchState.FAILED, failure=failure.reason, detail=failure.detail, permanent=failure.permanent
+    )
+
+
+def _last_termination(job: JsonObject, pods: Iterable[JsonObject]) -> tuple[str, int | None]:
+    """Return termination message and exit code of the Job's newest failed Pod."""
+    failed = [
+        pod
+        for pod in pods
+        if PREFETCH_REVISION_LABEL in pod["metadata"].get("labels", {})
+        and controller_uid(pod) == uid_of(job)
+        and pod.get("status", {}).get("phase") == "Failed"
+    ]
+    for pod in sorted(failed, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), reverse=True):
+        for status in pod["status"].get("containerStatuses") or ():
+            terminated = status.get("state", {}).get("terminated")
+            if terminated:
+                return str(terminated.get("message", "")), terminated.get("exitCode")
+    return "", None
+
+
+def _serving_facts(deployment: JsonObject | None, pods: tuple[JsonObject, ...]) -> ServingFacts:
+    if deployment is None:
+        return ServingFacts()
+    progressing = conditions_of(deployment).get("Progressing", {})
+    exceeded = progressing.get("reason") == "ProgressDeadlineExceeded"
+    return ServingFacts(
+        exists=True,
+        model_ready=sum(is_model_ready(pod) for pod in pods),
+        rolling=not exceeded and _is_rolling(deployment, progressing),
+        progress_deadline_exceeded=exceeded,
+        mismatched_gates=tuple(sorted({reason for pod in pods if (reason := _mismatch(pod))})),
+        crash_looping=any(map(_is_crash_looping, pods)),
+    )
+
+
+def is_model_ready(pod: JsonObject) -> bool:
+    """Whether the gate is open and the kubelet agrees: only then is the Pod in the Service's endpoints."""
+    conditions = conditions_of(pod)
+    return is_true(conditions, GATE) and is_true(conditions, "Ready")
+
+
+def _is_rolling(deployment: JsonObject, progressing: Mapping[str, Any]) -> bool:
+    observed = deployment.get("status", {}).get("observedGeneration", 0)
+    if observed < deployment["metadata"].get("generation", 0):
+        return True
+    return progressing.get("status") == "True" and progressing.get("reason") != "NewReplicaSetAvailable"
+
+
+def _mismatch(pod: JsonObject) -> Reason | None:
+    gate = conditions_of(pod).get(GATE, {})
+    if gate.get("status") == "False" and gate.get("reason") in _MISMATCHES:
+        return Reason(gate["reason"])
+    return None
+
+
+def _is_crash_looping(pod: JsonObject) -> bool:
+    statuses = pod.get("status", {}).get("containerStatuses") or ()
+    return any(status.get("state", {}).get("waiting", {}).get("reason") == "CrashLoopBackOff" for status in statuses)

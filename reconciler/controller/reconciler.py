@@ -1,0 +1,230 @@
+"""One pass over one DecisionModel: gather, decide, persist, announce, act. In that order, and never waiting for work.
+
+Status first, then the stack: a revision that the Service selects is always one that the status knows, and what a
+rejected revision leaves behind goes only after the rejection is persisted. Events and counters follow a status write
+that held, so nothing is told that did not happen.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from api.decisionmodel import DecisionModel
+from api.status import DecisionModelStatus, RevisionStatus
+from components import names
+from components.desired import Owner
+from reconciler.controller.gathering import Gathered, Gatherer
+from reconciler.controller.merge_patch import difference
+from reconciler.controller.metrics import ControllerMetrics
+from reconciler.controller.observation import named, serving_pods
+from reconciler.controller.probing import PROBE_TASKS, GateChange, Prober, Target
+from reconciler.controller.rendering import Surroundings, desired_stack, owner_of
+from reconciler.controller.resolution import Resolver
+from reconciler.controller.revisions import known_digest
+from reconciler.controller.seeds import Seeds
+from reconciler.controller.settings import ControllerSettings
+from reconciler.controller.stacks import StackConverger
+from reconciler.controller.watched import DECISION_MODELS, Watched
+from reconciler.engine.gate import ExpectedModel
+from reconciler.engine.names import ModelName
+from reconciler.engine.runtime import WARM_UP_SECONDS
+from reconciler.kernel.background import BackgroundTasks
+from reconciler.kernel.client import KubernetesClient
+from reconciler.kernel.errors import Conflict
+from reconciler.kernel.events import EventRecorder, ObjectReference
+from reconciler.kernel.resources import KubernetesObject, ObjectKey, object_uid
+from reconciler.rollout import Decision, EventNote, decide
+
+CONFLICT_SECONDS = 1.0
+"""Pause after somebody else changed the object first."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collaborators:
+    """What carries decisions out, each with one job."""
+
+    client: KubernetesClient
+    watched: Watched
+    gatherer: Gatherer
+    resolver: Resolver
+    prober: Prober
+    stacks: StackConverger
+    seeds: Seeds
+    events: EventRecorder
+    metrics: ControllerMetrics
+    background: BackgroundTasks
+
+
+class Reconciler:
+    """Reconciles DecisionModels, one key at a time."""
+
+    def __init__(self, settings: ControllerSettings, collaborators: Collaborators) -> None:
+        self._settings = settings
+        self._with = collaborators
+        self._uids: dict[ObjectKey, str] = {}
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        """Make one pass over `key`; return the seconds after which it wants another.
+
+        Raises:
+            KubernetesError: The API server did not answer; the work queue tries again.
+        """
+        obj = self._with.watched.models.get(key)
+        known = self._uids.get(key)
+        if known is not None and (obj is None or object_uid(obj) != known):
+            self._forget(key, known)
+        if obj is None or obj["metadata"].get("deletionTimestamp"):
+            return None
+        try:
+            model = DecisionModel.model_validate(obj)
+        except ValidationError as error:
+            _log.error("the object does not fit the declared API, and is left alone until it changes: %s", error)
+            return None
+        self._uids[key] = model.metadata.uid
+        return await self._pass(key, obj, model)
+
+    async def _pass(self, key: ObjectKey, obj: KubernetesObject, model: DecisionModel) -> float | None:
+        gathered = await self._with.gatherer.gather(model)
+        decision = decide(gathered.facts)
+        await self._keep_seeds(model, decision, gathered)
+        try:
+            await self._persist(obj, model, decision)
+        except Conflict as error:
+            _log.info("changed meanwhile: %s", error)
+            return CONFLICT_SECONDS
+        self._announce(obj, model, decision)
+        waits = [decision.requeue_after, *self._ask(key, model, decision), *self._probe(key, model, decision, gathered)]
+        waits.append(await self._converge(model, decision, gathered))
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    async def _keep_seeds(self, model: DecisionModel, decision: Decision, gathered: Gathered) -> None:
+        """Write the manifest of a new candidate, and drop those of revisions that the status is about to lose.
+
+        Both come before the status write: a digest is never recorded without its manifest, and a crash in between
+        leaves nothing behind that no status names.
+        """
+        owner, manifest = owner_of(model), gathered.manifest
+        before = {revision.hash for revision in _in_use(model.status)}
+        after = {revision.hash for revision in _in_use(decision.status)}
+        candidate = decision.status.candidate_revision
+        if manifest is not None and candidate is not None and candidate.hash not in before:
+            await self._with.seeds.keep(owner, candidate.hash, manifest.content)
+        for revision in sorted(before - after):
+            await self._with.seeds.drop(owner, revision)
+
+    async def _persist(self, obj: KubernetesObject, model: DecisionModel, decision: Decision) -> None:
+        patch = difference(model.status.dump(), decision.status.dump())
+        if not patch:
+            return
+        metadata = model.metadata
+        written = await self._with.client.merge_patch(
+            DECISION_MODELS,
+            metadata.namespace,
+            metadata.name,
+            {"metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]}, "status": patch},
+            subresource="status",
+        )
+        self._with.watched.models.upsert_newer(written)
+        self._with.metrics.persisted(model, decision.status, decision.results)
+        if model.status.phase != decision.status.phase:
+            _log.info("phase %s", decision.status.phase)
+
+    def _announce(self, obj: KubernetesObject, model: DecisionModel, decision: Decision) -> None:
+        for event in decision.events:
+            self._record(obj, event)
+        if known_digest(model.spec, decision.status) is not None:
+            self._with.resolver.forget(ObjectKey(model.metadata.namespace, model.metadata.name))
+
+    def _record(self, obj: KubernetesObject, event: EventNote) -> None:
+        _log.info("%s: %s", event.reason, event.note)
+        self._with.events.record(ObjectReference.of(obj), event.reason.type, event.reason, event.note)
+
+    def _ask(self, key: ObjectKey, model: DecisionModel, decision: Decision) -> tuple[float | None, ...]:
+        return (self._with.resolver.ask(key, model.spec.model),) if decision.resolve else ()
+
+    def _probe(
+        self, key: ObjectKey, model: DecisionModel, decision: Decision, gathered: Gathered
+    ) -> tuple[float | None, ...]:
+        records = {revision.hash: revision for revision in _in_use(decision.status)}
+        targets = [self._target(key, model, records[name], gathered) for name in decision.probe if name in records]
+        self._with.prober.forget(key, {object_uid(pod) for pod in gathered.children.pods})
+        return tuple(
+            self._with.prober.probe(target, tuple(serving_pods(gathered.children, model.metadata.uid, target.revision)))
+            for target in targets
+        )
+
+    def _target(self, key: ObjectKey, model: DecisionModel, revision: RevisionStatus, gathered: Gathered) -> Target:
+        api_key = gathered.credentials.api_key
+        timeouts = model.spec.rollout.timeouts
+        registry_url = revision.registry or self._settings.registries.registry_url
+        return Target(
+            owner=key,
+            revision=revision.hash,
+            expected=ExpectedModel(
+                name=revision.model,
+                digest=revision.digest,
+                device=revision.device,
+                default_host=ModelName.parse(revision.model).registry(registry_url).host,
+            ),
+            api_key=None if api_key is None else api_key.value,
+            warm_up_seconds=timeouts.starting_timeout.total_seconds() if timeouts.starting else WARM_UP_SECONDS,
+        )
+
+    async def _converge(self, model: DecisionModel, decision: Decision, gathered: Gathered) -> float | None:
+        if decision.stack is None:
+            return None
+        surroundings = Surroundings(
+            settings=self._settings,
+            children=gathered.children,
+            seeded=await self._seeded(model, decision, gathered),
+            api_key=gathered.credentials.api_key,
+        )
+        desired = desired_stack(model, decision.stack, surroundings)
+        return self._with.stacks.converge(model, desired, gathered.children)
+
+    async def _seeded(self, model: DecisionModel, decision: Decision, gathered: Gathered) -> frozenset[str]:
+        """Return the revisions whose Job is about to be created and whose manifest is kept."""
+        owner = owner_of(model)
+        planned = decision.stack.revisions if decision.stack else ()
+        new = [
+            plan.revision.hash
+            for plan in planned
+            if plan.prefetch
+            and named(gathered.children.jobs, names.prefetch_job(owner.name, plan.revision.hash), owner.uid) is None
+        ]
+        return frozenset([revision for revision in new if await self._with.seeds.exists(owner, revision)])
+
+    def _forget(self, key: ObjectKey, uid: str) -> None:
+        _log.info("the DecisionModel is gone; its stack is dropped")
+        del self._uids[key]
+        self._with.resolver.forget(key)
+        self._with.background.cancel(key, PROBE_TASKS)
+        self._with.prober.forget(key, ())
+        self._with.metrics.forget(key)
+        self._with.stacks.forget(key, uid)
+
+    def owners(self) -> list[Owner]:
+        """Return the owners that exist right now, as the watch cache knows them."""
+        return [
+            Owner(namespace=obj["metadata"]["namespace"], name=obj["metadata"]["name"], uid=object_uid(obj))
+            for obj in self._with.watched.models
+        ]
+
+    def gate_changed(self, change: GateChange) -> None:
+        """Count and announce a gate that was opened or closed."""
+        self._with.metrics.probed(change.owner, change.result)
+        obj = self._with.watched.models.get(change.owner)
+        if obj is not None and change.event is not None:
+            note = f"Pod {change.pod}: {change.verdict.reason}: {change.verdict.message}"
+            self._record(obj, EventNote(reason=change.event, note=note))
+
+
+def _in_use(status: DecisionModelStatus) -> list[RevisionStatus]:
+    revisions = [status.stable_revision, status.candidate_revision]
+    revisions.append(status.previous_revision.revision if status.previous_revision else None)
+    return [revision for revision in revisions if revision is not None]

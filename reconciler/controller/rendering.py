@@ -1,0 +1,183 @@
+"""From a plan to a desired stack: pure functions over the plan, the live objects and the operator's settings.
+
+What already runs keeps what it was given: placement, resources, registry and storage come from the live objects, so
+that neither another version of the platform nor an edit meant for the next revision rolls what serves (spec 4.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from api.decisionmodel import DecisionModel
+from api.keys import API_KEY_CHECKSUM_ANNOTATION
+from api.status import RevisionStatus
+from components import names
+from components.desired import (
+    DesiredRevision,
+    DesiredStack,
+    JsonObject,
+    Owner,
+    Placement,
+    Prefetch,
+    SecretKey,
+    Serving,
+    Store,
+)
+from components.freeze import freeze_serving, freeze_store, freeze_template
+from components.identity import NO_PLACEMENT, placement_hash
+from reconciler.controller.credentials import ApiKey
+from reconciler.controller.observation import Children, named, terminating
+from reconciler.controller.settings import ControllerSettings
+from reconciler.engine.api_key import KeyChecksums, next_checksums
+from reconciler.engine.images import RuntimeVersion
+from reconciler.engine.workload import RevisionRecipe, prefetch, serving
+from reconciler.rollout import RevisionPlan, StackPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What rendering needs besides the plan and the DecisionModel.
+
+    `seeded` names the revisions whose manifest ConfigMap exists; `api_key` is None without a key, or when it cannot be
+    read (what runs then keeps the checksum it has).
+    """
+
+    settings: ControllerSettings
+    children: Children
+    seeded: frozenset[str] = field(default_factory=frozenset)
+    api_key: ApiKey | None = None
+
+
+def owner_of(model: DecisionModel) -> Owner:
+    """Return the owner that every object of the model's stack refers to."""
+    return Owner(namespace=model.metadata.namespace, name=model.metadata.name, uid=model.metadata.uid)
+
+
+def desired_stack(model: DecisionModel, plan: StackPlan, around: Surroundings) -> DesiredStack:
+    """Return what the stack should contain for `plan`."""
+    owner = owner_of(model)
+    revisions = tuple(_revision(model, owner, each, around) for each in plan.revisions)
+    return DesiredStack(owner=owner, revisions=revisions, selected=plan.selected)
+
+
+def _revision(model: DecisionModel, owner: Owner, plan: RevisionPlan, around: Surroundings) -> DesiredRevision:
+    name = plan.revision.hash
+    claim = named(around.children.claims, names.store(owner.name, name), owner.uid)
+    job = named(around.children.jobs, names.prefetch_job(owner.name, name), owner.uid)
+    deployment = named(around.children.deployments, names.deployment(owner.name, name), owner.uid)
+    recipe = _recipe(model, plan.revision, around.settings)
+    return DesiredRevision(
+        hash=name,
+        store=_store(model, claim),
+        prefetch=_prefetch(model, recipe, job, around) if plan.prefetch else None,
+        serving=_serving(model, recipe, deployment, claim, around) if plan.serve else None,
+        disruption_budget=plan.disruption_budget,
+    )
+
+
+def _recipe(model: DecisionModel, revision: RevisionStatus, settings: ControllerSettings) -> RevisionRecipe:
+    spec = model.spec
+    api_key, token = spec.auth.api_key_secret_ref, spec.cache.download_token_secret_ref
+    return RevisionRecipe(
+        hash=revision.hash,
+        model=revision.model,
+        digest=revision.digest,
+        device=revision.device,
+        image=revision.image,
+        custom_image=not revision.runtime_version,
+        runtime_version=RuntimeVersion.parse(revision.runtime_version) if revision.runtime_version else None,
+        resources=revision.resources.dump(),
+        placement=_placement(model, revision),
+        registry_url=revision.registry or settings.registries.registry_url,
+        hf_endpoint=settings.hf_endpoint,
+        api_key=None if api_key is None else SecretKey(name=api_key.name, key=api_key.key),
+        download_token=None if token is None else SecretKey(name=token.name, key=token.key),
+    )
+
+
+def _placement(model: DecisionModel, revision: RevisionStatus) -> Placement:
+    """Return the spec's placement if it is the revision's; only a hash of it is recorded.
+
+    A revision with another placement has a live Deployment, from which it is taken.
+    """
+    scheduling = model.spec.scheduling
+    if revision.placement != (placement_hash(scheduling.dump()) or NO_PLACEMENT):
+        return Placement()
+    return Placement(
+        node_selector=scheduling.node_selector,
+        tolerations=tuple(toleration.dump() for toleration in scheduling.tolerations),
+        affinity=None if scheduling.affinity is None else scheduling.affinity.dump(),
+        runtime_class_name=scheduling.runtime_class_name,
+    )
+
+
+def _store(model: DecisionModel, claim: JsonObject | None) -> Store:
+    cache = model.spec.cache
+    wanted = Store(
+        size=str(cache.size),
+        access_modes=cache.effective_access_modes,
+        storage_class_name=cache.storage_class_name,
+    )
+    if claim is None:
+        return wanted
+    # A claim is never changed: whether its class allows growing is unknown here, and a refused change would block
+    # everything else in the stack.
+    return replace(freeze_store(wanted, claim), size=str(claim["spec"]["resources"]["requests"]["storage"]))
+
+
+def _prefetch(model: DecisionModel, recipe: RevisionRecipe, job: JsonObject | None, around: Surroundings) -> Prefetch:
+    deadline = int(model.spec.rollout.timeouts.caching_timeout.total_seconds())
+    seeded = recipe.hash in around.seeded
+    if job is not None:
+        # A Job is what it was when it was created.
+        deadline = job["spec"].get("activeDeadlineSeconds", deadline)
+        seeded = _is_seeded(job, names.manifest_config_map(model.metadata.name, recipe.hash))
+    return prefetch(recipe, deadline_seconds=deadline, seeded=seeded, proxy=around.settings.proxy)
+
+
+def _is_seeded(job: JsonObject, config_map: str) -> bool:
+    volumes = job["spec"]["template"]["spec"].get("volumes") or ()
+    return any(volume.get("configMap", {}).get("name") == config_map for volume in volumes)
+
+
+def _serving(
+    model: DecisionModel,
+    recipe: RevisionRecipe,
+    deployment: JsonObject | None,
+    claim: JsonObject | None,
+    around: Surroundings,
+) -> Serving:
+    checksums = KeyChecksums()
+    if recipe.api_key is not None:
+        recorded = _recorded_checksums(deployment)
+        key = around.api_key
+        checksums = next_checksums(
+            recorded,
+            current=None if key is None else key.checksum,
+            legacy=None if key is None else key.legacy_checksum,
+        )
+    wanted = serving(
+        recipe,
+        replicas=model.spec.replicas,
+        api_key_checksum=checksums.deployment,
+        template_api_key_checksum=checksums.template,
+    )
+    if deployment is None:
+        return wanted
+    frozen = freeze_serving(wanted, deployment)
+    return freeze_template(frozen, deployment) if claim is not None and terminating(claim) else frozen
+
+
+def _recorded_checksums(deployment: JsonObject | None) -> KeyChecksums | None:
+    if deployment is None:
+        return None
+    return KeyChecksums(
+        deployment=_checksum_in(deployment["metadata"]),
+        template=_checksum_in(deployment["spec"]["template"].get("metadata") or {}),
+    )
+
+
+def _checksum_in(metadata: Mapping[str, JsonObject]) -> str | None:
+    value = (metadata.get("annotations") or {}).get(API_KEY_CHECKSUM_ANNOTATION)
+    return None if value is None else str(value)

@@ -1,0 +1,154 @@
+"""Which revision a spec asks for, and why the platform may refuse it: pure functions (spec sections 2.3, 3.1, 5.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from api.conditions import Reason
+from api.spec import DecisionModelSpec
+from api.status import DecisionModelStatus, RevisionStatus
+from components.identity import NO_PLACEMENT, RevisionIdentity, placement_hash, revision_hash, same_identity
+from reconciler.controller.settings import ControllerSettings
+from reconciler.engine.errors import (
+    InvalidModelName,
+    InvalidRuntimeVersion,
+    RegistryNotAllowed,
+    RuntimeVersionUnsupported,
+)
+from reconciler.engine.images import ServingRuntime, choose_version, runtime_image, update_available
+from reconciler.engine.names import ModelName
+from reconciler.engine.registry_policy import check_allowed
+from reconciler.rollout import Refusal, RuntimeUpdate
+from reconciler.rollout.retention import identity_of
+
+
+def preflight(spec: DecisionModelSpec, settings: ControllerSettings) -> Refusal | None:
+    """Return why the spec must not be acted on at all; checked before any network call."""
+    try:
+        check_allowed(ModelName.parse(spec.model), settings.registries)
+    except InvalidModelName as error:
+        return Refusal(reason=Reason.INVALID_MODEL_NAME, message=str(error))
+    except RegistryNotAllowed as error:
+        return Refusal(reason=Reason.REGISTRY_NOT_ALLOWED, message=str(error))
+    if spec.image is not None and not settings.allow_image_override:
+        message = "spec.image needs the operator flag --allow-image-override; remove it or ask for the flag"
+        return Refusal(reason=Reason.IMAGE_OVERRIDE_NOT_ALLOWED, message=message)
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenImage:
+    """The image a revision runs, and what is wrong with it, if anything."""
+
+    reference: str
+    version: str = ""
+    pinned: bool = True
+    refusal: Refusal | None = None
+
+
+def choose_image(
+    spec: DecisionModelSpec, stable: RevisionStatus | None, settings: ControllerSettings
+) -> ChosenImage | Refusal:
+    """Return the image the spec asks for, or why no image can be chosen."""
+    if spec.image is not None:
+        return ChosenImage(reference=spec.image)
+    serving = None if stable is None else ServingRuntime(version=stable.runtime_version, image=stable.image)
+    try:
+        version = choose_version(
+            spec.runtime_version,
+            policy=settings.runtime_version_policy,
+            stable=serving,
+            default=settings.default_version,
+        )
+    except InvalidRuntimeVersion as error:
+        return Refusal(reason=Reason.INVALID_RUNTIME_VERSION, message=str(error))
+    except RuntimeVersionUnsupported as error:
+        return Refusal(reason=Reason.RUNTIME_VERSION_UNSUPPORTED, message=str(error))
+    image = runtime_image(version, spec.device)
+    return ChosenImage(
+        reference=image.reference,
+        version=str(version),
+        pinned=image.pinned,
+        refusal=None if image.pinned or settings.allow_unpinned_images else _unpinned(image.reference),
+    )
+
+
+def _unpinned(reference: str) -> Refusal:
+    message = (
+        f"{reference} is not pinned to a digest; choose a pinned spec.runtimeVersion"
+        " or run the operator with --allow-unpinned-runtime-images"
+    )
+    return Refusal(reason=Reason.UNPINNED_RUNTIME_IMAGE, message=message)
+
+
+def known_digest(spec: DecisionModelSpec, status: DecisionModelStatus) -> str | None:
+    """Return the digest that needs no registry: pinned, or recorded for the same spelling of the model.
+
+    A rejected revision counts as a record too: otherwise a tag that moved upstream would start a rollout that nobody
+    asked for.
+    """
+    if spec.digest is not None:
+        return spec.digest
+    for recorded in (status.stable_revision, status.candidate_revision, status.failed_revision):
+        if recorded is not None and recorded.model == spec.model:
+            return recorded.digest
+    return None
+
+
+def wanted_revision(
+    spec: DecisionModelSpec, digest: str, image: ChosenImage, settings: ControllerSettings
+) -> RevisionStatus:
+    """Return the record of the revision that the spec asks for."""
+    record = RevisionStatus(
+        hash="",
+        engine=spec.engine,
+        model=spec.model,
+        digest=digest,
+        device=spec.device,
+        image=image.reference,
+        runtime_version=image.version,
+        image_pinned=None if image.pinned else False,
+        resources=spec.resources,
+        placement=placement_hash(spec.scheduling.dump()) or NO_PLACEMENT,
+        registry=settings.registries.registry_url,
+    )
+    return record.model_copy(update={"hash": revision_hash(identity(record))})
+
+
+def identity(record: RevisionStatus) -> RevisionIdentity:
+    """Return what makes the recorded revision the revision it is."""
+    return RevisionIdentity(
+        engine=record.engine,
+        model=record.model,
+        digest=record.digest,
+        device=record.device,
+        image=record.image,
+        resources=record.resources.dump(),
+        placement=record.placement,
+        custom_image=not record.runtime_version,
+    )
+
+
+def recognise(wanted: RevisionStatus, status: DecisionModelStatus) -> RevisionStatus:
+    """Return the recorded revision that already is what is wanted, else `wanted` itself."""
+    return next((record for record in _records(status) if same_identity(identity(record), identity(wanted))), wanted)
+
+
+def _records(status: DecisionModelStatus) -> Iterable[RevisionStatus]:
+    if status.stable_revision is not None:
+        yield status.stable_revision
+    if status.candidate_revision is not None:
+        yield status.candidate_revision
+    if status.failed_revision is not None:
+        yield identity_of(status.failed_revision)
+
+
+def runtime_update(stable: RevisionStatus | None, settings: ControllerSettings) -> RuntimeUpdate | None:
+    """Return the runtime release that the stable revision could move to (spec section 5.13)."""
+    if stable is None:
+        return None
+    running = ServingRuntime(version=stable.runtime_version, image=stable.image).known_version
+    if running is None or not update_available(running, settings.default_version):
+        return None
+    return RuntimeUpdate(running=str(running), available=str(settings.default_version))

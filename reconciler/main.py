@@ -1,0 +1,251 @@
+"""The reconciler as a process: reads its options, puts the parts together, and runs until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from prometheus_client import CollectorRegistry
+
+from api.keys import NAME_LABEL, REPORTING_CONTROLLER, STATUS_FIELD_MANAGER
+from reconciler.controller.gathering import Gatherer
+from reconciler.controller.metrics import ControllerMetrics
+from reconciler.controller.probing import PROBE_TASKS, GateChange, Prober
+from reconciler.controller.reconciler import Collaborators, Reconciler
+from reconciler.controller.resolution import RESOLVE_TASKS, Resolver
+from reconciler.controller.seeds import Seeds
+from reconciler.controller.stacks import STACK_TASKS, StackConverger
+from reconciler.controller.watched import DECISION_MODELS, PODS, Watched
+from reconciler.driver import DriverError, DriverSettings, StackDriver
+from reconciler.engine.registry import RegistryClient
+from reconciler.engine.runtime import RuntimeClient
+from reconciler.kernel.background import BackgroundTasks, TaskKey
+from reconciler.kernel.client import KubernetesClient
+from reconciler.kernel.errors import KernelError
+from reconciler.kernel.events import EventRecorder
+from reconciler.kernel.health import HttpServer, check_route, metrics_route
+from reconciler.kernel.json_log import configure_logging
+from reconciler.kernel.lease import LeaderElector
+from reconciler.kernel.metrics import (
+    QueueMetrics,
+    ReconcileMetrics,
+    ReflectorCollector,
+    dropped_events_metric,
+    leader_metric,
+)
+from reconciler.kernel.queue import WorkQueue
+from reconciler.kernel.reflector import Reflector, reflectors_for
+from reconciler.kernel.resources import ObjectKey
+from reconciler.kernel.runner import Runner
+from reconciler.kernel.timing import REAL_TIME
+from reconciler.kernel.workers import Workers
+from reconciler.options import Options, declared, read_options
+
+CONTROLLER = "decisionmodel"
+LEASE = "4aba9cc6.io"
+"""The Lease of the decision-model-operator: one of the two works on a cluster, never both."""
+SWEEP_TASKS = "sweep"
+_TASK_LIMITS = {RESOLVE_TASKS: 16, PROBE_TASKS: 64, STACK_TASKS: 4096, SWEEP_TASKS: 1}
+_DRAIN_SECONDS = 20.0
+_NO_OBJECT = ObjectKey("", "")
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+_log = logging.getLogger(__name__)
+
+
+class Reconciliation:
+    """All parts of one reconciler process, wired."""
+
+    def __init__(self, options: Options, client: KubernetesClient) -> None:
+        self.options = options
+        self.registry = CollectorRegistry()
+        self.client = client
+        self.driver = StackDriver(_driver_settings(options))
+        self.watched = Watched()
+        queue_metrics = QueueMetrics(self.registry, CONTROLLER)
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(observer=queue_metrics)
+        queue_metrics.bind(self.queue)
+        self.watched.when_changed(self.queue.add)
+        self.background = BackgroundTasks(_TASK_LIMITS, self.queue.add)
+        self.metrics = ControllerMetrics(self.registry)
+        self.registry_client = RegistryClient(options.controller.registries, observe=self.metrics.resolved)
+        self.runtime_client = RuntimeClient()
+        self.events = EventRecorder(
+            client,
+            controller=REPORTING_CONTROLLER,
+            instance=socket.gethostname(),
+            on_drop=dropped_events_metric(self.registry),
+        )
+        self._sweep_started = False
+        self.reconciler = self._reconciler()
+
+    def _reconciler(self) -> Reconciler:
+        settings = self.options.controller
+        stacks = StackConverger(
+            self.driver,
+            self.client,
+            self.background,
+            settings.provider,
+            deadline=settings.stack_deadline,
+            observe=self.metrics.operated,
+        )
+        resolver = Resolver(self.registry_client, self.background)
+        prober = Prober(
+            self.client,
+            self.runtime_client,
+            self.background,
+            on_change=self._gate_changed,
+            on_written=self.watched.children[PODS].upsert_newer,
+        )
+        self.stacks = stacks
+        return Reconciler(
+            settings,
+            Collaborators(
+                client=self.client,
+                watched=self.watched,
+                gatherer=Gatherer(settings, self.client, self.watched, resolver, prober, stacks),
+                resolver=resolver,
+                prober=prober,
+                stacks=stacks,
+                seeds=Seeds(self.client),
+                events=self.events,
+                metrics=self.metrics,
+                background=self.background,
+            ),
+        )
+
+    def _gate_changed(self, change: GateChange) -> None:
+        self.reconciler.gate_changed(change)
+
+    async def run(self) -> None:
+        """Run until a signal, or until a part breaks."""
+        reflectors = self._reflectors()
+        self.registry.register(ReflectorCollector(reflectors, REAL_TIME.clock))
+        runner = Runner(
+            workers=Workers(
+                reconcile=self._reconcile,
+                queue=self.queue,
+                metrics=ReconcileMetrics(self.registry, CONTROLLER),
+                count=self.options.workers,
+            ),
+            reflectors=reflectors,
+            background=self.background,
+            events=self.events,
+            elector=self._elector(),
+            drained_kinds=frozenset({STACK_TASKS}),
+            drain_seconds=_DRAIN_SECONDS,
+        )
+        runner.servers = self._servers(runner)
+        try:
+            await self.driver.start()
+            await runner.run()
+        finally:
+            await self.driver.close(0)
+            await self.registry_client.aclose()
+            await self.runtime_client.aclose()
+            await self.client.close()
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        if not self._sweep_started:
+            # The first pass comes after the caches have synced and the Lease is held: only then is an orphan one.
+            self._sweep_started = True
+            self.background.start(TaskKey(_NO_OBJECT, SWEEP_TASKS), self._sweep)
+        return await self.reconciler.reconcile(key)
+
+    async def _sweep(self) -> None:
+        try:
+            swept = await self.stacks.sweep_orphans(self.reconciler.owners, self.options.namespaces)
+        except DriverError as error:
+            _log.warning("orphaned stacks stay until the next start: %s", error)
+        else:
+            _log.info("dropped %d orphaned stacks", swept)
+
+    def _reflectors(self) -> list[Reflector]:
+        namespaces = self.options.namespaces
+        reflectors = reflectors_for(self.client, DECISION_MODELS, self.watched.models, namespaces)
+        for resource, store in self.watched.children.items():
+            reflectors += reflectors_for(self.client, resource, store, namespaces, label_selector=NAME_LABEL)
+        return reflectors
+
+    def _elector(self) -> LeaderElector | None:
+        if not self.options.leader_elect:
+            return None
+        return LeaderElector(
+            self.client,
+            _own_namespace(),
+            LEASE,
+            f"{socket.gethostname()}_{uuid.uuid4()}",
+            on_change=leader_metric(self.registry, LEASE),
+        )
+
+    def _servers(self, runner: Runner) -> list[HttpServer]:
+        servers = []
+        if self.options.health is not None:
+            routes = {
+                "/healthz": check_route(runner.liveness_problems),
+                "/readyz": check_route(runner.readiness_problems),
+            }
+            servers.append(HttpServer(self.options.health, routes))
+        if self.options.metrics is not None:
+            servers.append(HttpServer(self.options.metrics, {"/metrics": metrics_route(self.registry)}))
+        return servers
+
+
+def _driver_settings(options: Options) -> DriverSettings:
+    settings = DriverSettings(
+        pulumi=options.pulumi,
+        pulumi_home=options.pulumi_home,
+        backend_url=options.backend_url,
+        work_directory=options.work_directory,
+        preload=("components.program",),
+    )
+    return settings if options.stack_workers is None else replace(settings, workers=options.stack_workers)
+
+
+def _own_namespace() -> str:
+    try:
+        return _NAMESPACE_FILE.read_text(encoding="utf-8").strip()
+    except OSError:
+        return os.environ.get("POD_NAMESPACE", "decision-model-operator-system")
+
+
+async def _run(options: Options) -> None:
+    client = KubernetesClient.connect(field_manager=STATUS_FIELD_MANAGER, kubeconfig=options.kubeconfig)
+    await Reconciliation(options, client).run()
+
+
+def _reasons(error: BaseException) -> list[str]:
+    """Return the messages of the errors we know in a group; raises the group if there is one we do not."""
+    if isinstance(error, BaseExceptionGroup):
+        return [reason for each in error.exceptions for reason in _reasons(each)]
+    if isinstance(error, KernelError | DriverError):
+        return [str(error)]
+    raise error
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@declared
+def main(**flags: Any) -> None:
+    """Reconcile DecisionModels: prefetch, start, prove, promote, watch, roll back."""
+    options = read_options(flags)
+    configure_logging(level=options.log_level, console=options.console)
+    if options.proxy.skipped:
+        _log.warning("not copied into prefetch Jobs, since they may hold credentials: %s", options.proxy.skipped)
+    try:
+        asyncio.run(_run(options))
+    except (KernelError, DriverError, ExceptionGroup) as error:
+        for reason in _reasons(error):
+            _log.error("%s", reason)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

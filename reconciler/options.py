@@ -1,0 +1,223 @@
+"""The reconciler's command line: the flags of spec section 11.1, checked before anything starts.
+
+Flags keep the names of the decision-model-operator, so that existing arguments go on working. Booleans take a value as
+they do there: `--leader-elect` and `--leader-elect=false` are both understood.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from components.program import ProviderSettings
+from reconciler.controller.settings import ControllerSettings
+from reconciler.engine.errors import InvalidEndpoint
+from reconciler.engine.images import RuntimeVersionPolicy
+from reconciler.engine.proxy import ProxySettings, inherited_proxy
+from reconciler.engine.registry_policy import (
+    DEFAULT_REGISTRY_URL,
+    RegistryPolicy,
+    parse_allowed_registries,
+    parse_endpoint,
+)
+from reconciler.kernel.errors import KernelError
+from reconciler.kernel.health import BindAddress, parse_bind_address
+
+T = TypeVar("T")
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything that was said on the command line or in the environment, checked."""
+
+    controller: ControllerSettings
+    proxy: ProxySettings
+    namespaces: tuple[str, ...]
+    leader_elect: bool
+    workers: int
+    metrics: BindAddress | None
+    health: BindAddress | None
+    kubeconfig: Path | None
+    pulumi: Path
+    pulumi_home: Path
+    backend_url: str
+    work_directory: Path
+    stack_workers: int | None
+    console: bool
+    log_level: str
+
+
+def flag(name: str, help_: str) -> Callable[[Decorated], Decorated]:
+    """Declare a boolean as Go programs have it: alone it means true, and it takes `=false`."""
+    return click.option(
+        name, is_flag=False, flag_value="true", default="false", type=bool, metavar="[=BOOL]", help=help_
+    )
+
+
+_DECLARATIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--metrics-bind-address", default="0", metavar="ADDRESS", help="Where /metrics listens; 0: nowhere."),
+    flag("--metrics-secure", "Not available yet: metrics are served as plain HTTP, and only if this is false."),
+    click.option("--health-probe-bind-address", default=":8081", metavar="ADDRESS", help="/healthz and /readyz."),
+    flag("--leader-elect", "Take a Lease first, so that only one of several replicas works."),
+    click.option("--allowed-registries", default="ollaya.dev", metavar="HOSTS", help="Hosts a model may come from."),
+    flag("--allow-insecure-registries", "Permit registries without TLS; for development."),
+    flag("--allow-image-override", "Permit spec.image."),
+    flag("--allow-unpinned-runtime-images", "Permit runtime images without a digest."),
+    click.option(
+        "--ollaya-registry", envvar="OLLAYA_REGISTRY", metavar="URL", help="Registry of names without a host."
+    ),
+    click.option("--ollaya-hf-endpoint", envvar="OLLAYA_HF_ENDPOINT", metavar="URL", help="Mirror of the weight host."),
+    click.option("--max-concurrent-reconciles", default=4, type=click.IntRange(1, 64), help="Passes at once."),
+    click.option(
+        "--runtime-version-policy",
+        default=RuntimeVersionPolicy.PINNED.value,
+        type=click.Choice([policy.value for policy in RuntimeVersionPolicy]),
+        help="What an unset spec.runtimeVersion means.",
+    ),
+    click.option("--watch-namespaces", default="", metavar="NAMES", help="Comma-separated; empty: all of them."),
+    click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), help="Instead of the Pod's account."),
+    click.option(
+        "--pulumi",
+        envvar="PULUMI_COMMAND",
+        default="/usr/local/bin/pulumi",
+        type=click.Path(path_type=Path),
+        help="The Pulumi CLI.",
+    ),
+    click.option(
+        "--pulumi-home",
+        envvar="PULUMI_HOME",
+        default="/opt/pulumi",
+        type=click.Path(path_type=Path),
+        help="Holds plugins/.",
+    ),
+    click.option(
+        "--state-backend",
+        envvar="PULUMI_BACKEND_URL",
+        default="file:///var/lib/decisionmodel/state",
+        metavar="URL",
+        help="Where stacks are kept: file:// or s3://.",
+    ),
+    click.option(
+        "--work-directory",
+        default="/var/lib/decisionmodel/work",
+        type=click.Path(path_type=Path),
+        help="Scratch space of stack operations.",
+    ),
+    click.option("--stack-workers", type=click.IntRange(1, 32), help="Stack operations at once; default: the cores."),
+    click.option("--stack-deadline", default=120.0, type=click.FloatRange(min=10.0), help="Seconds one may take."),
+    click.option("--zap-encoder", default="json", type=click.Choice(["json", "console"]), help="Format of the log."),
+    click.option(
+        "--zap-log-level", default="info", type=click.Choice(["debug", "info", "error"]), help="Detail of the log."
+    ),
+)
+
+
+def declared(command: Decorated) -> Decorated:
+    """Add every option of the reconciler to a click command."""
+    for declaration in reversed(_DECLARATIONS):
+        command = declaration(command)
+    return command
+
+
+def read_options(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Options:
+    """Check the flags and return what they mean.
+
+    Raises:
+        click.BadParameter: One of them cannot be used; the message names it and says what to do.
+    """
+    metrics = bind_address("--metrics-bind-address", flags["metrics_bind_address"])
+    if metrics is not None and flags["metrics_secure"]:
+        raise click.BadParameter("--metrics-secure is not available yet: leave it out, and keep the port to yourself")
+    proxy = inherited_proxy(environment)
+    return Options(
+        controller=controller_settings(flags, proxy),
+        proxy=proxy,
+        namespaces=parse_namespaces(flags["watch_namespaces"]),
+        leader_elect=flags["leader_elect"],
+        workers=flags["max_concurrent_reconciles"],
+        metrics=metrics,
+        health=bind_address("--health-probe-bind-address", flags["health_probe_bind_address"]),
+        kubeconfig=flags["kubeconfig"],
+        pulumi=flags["pulumi"],
+        pulumi_home=flags["pulumi_home"],
+        backend_url=flags["state_backend"],
+        work_directory=flags["work_directory"],
+        stack_workers=flags["stack_workers"],
+        console=flags["zap_encoder"] == "console",
+        log_level=flags["zap_log_level"],
+    )
+
+
+def parse_namespaces(text: str) -> tuple[str, ...]:
+    """Read a comma-separated list of namespaces; empty means all of them.
+
+    Raises:
+        click.BadParameter: An item is empty or no namespace.
+    """
+    if not text.strip():
+        return ()
+    items = [item.strip() for item in text.split(",")]
+    for item in items:
+        if not _NAMESPACE.fullmatch(item):
+            raise click.BadParameter(f"--watch-namespaces: {item[:63]!r} is not the name of a namespace")
+    return tuple(dict.fromkeys(items))
+
+
+def controller_settings(flags: Mapping[str, Any], proxy: ProxySettings) -> ControllerSettings:
+    """Return the policies that the flags describe.
+
+    Raises:
+        click.BadParameter: An address or a list is unusable.
+    """
+    insecure = bool(flags["allow_insecure_registries"])
+
+    def endpoint(option: str, value: str) -> str:
+        return _checked(lambda: parse_endpoint(option, value, allow_insecure=insecure))
+
+    registry_url = endpoint("--ollaya-registry", flags["ollaya_registry"] or DEFAULT_REGISTRY_URL)
+    hf_endpoint = flags["ollaya_hf_endpoint"]
+    kubeconfig = flags["kubeconfig"]
+    return ControllerSettings(
+        registries=RegistryPolicy(
+            registry_url=registry_url,
+            allowed=_checked(lambda: parse_allowed_registries(flags["allowed_registries"])),
+            allow_insecure=insecure,
+        ),
+        provider=ProviderSettings(
+            kubeconfig=None if kubeconfig is None else str(kubeconfig), cluster_identifier="decisionmodel"
+        ),
+        hf_endpoint=endpoint("--ollaya-hf-endpoint", hf_endpoint) if hf_endpoint else None,
+        allow_image_override=flags["allow_image_override"],
+        allow_unpinned_images=flags["allow_unpinned_runtime_images"],
+        runtime_version_policy=RuntimeVersionPolicy(flags["runtime_version_policy"]),
+        proxy=proxy.variables,
+        stack_deadline=flags["stack_deadline"],
+    )
+
+
+def bind_address(option: str, text: str) -> BindAddress | None:
+    """Read a bind address; "0" switches the endpoint off.
+
+    Raises:
+        click.BadParameter: It is unusable.
+    """
+    try:
+        return parse_bind_address(text)
+    except KernelError as error:
+        raise click.BadParameter(f"{option}: {error}") from error
+
+
+def _checked(parse: Callable[[], T]) -> T:
+    try:
+        return parse()
+    except InvalidEndpoint as error:
+        raise click.BadParameter(str(error)) from error
