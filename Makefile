@@ -5,7 +5,7 @@ CLUSTER ?= demo
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
 
-demo: .venv ## everything from nothing to an answered request, on a real local cluster
+demo: .venv packages ## everything from nothing to an answered request, on a real local cluster
 	@$(PYTHON) -m tools.demo
 
 check: .venv ## lint, types, import contracts and every test that needs no cluster
@@ -31,7 +31,7 @@ cluster-up: .venv packages ## a local cluster (CLUSTER=demo)
 cluster-down: .venv ## take it down and leave nothing behind
 	@$(PYTHON) -m tools.cluster down $(CLUSTER)
 
-deploy: .venv ## the platform on that cluster, by a real `pulumi up --stack dev`
+deploy: .venv packages ## the platform on that cluster, by a real `pulumi up --stack dev`
 	@$(PYTHON) -m tools.deploy --cluster $(CLUSTER) --stack dev
 
 .venv: uv.lock pyproject.toml
