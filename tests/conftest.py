@@ -2,8 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tools.deploy import PulumiStack
+from tools.environment import Environment, prepare, start
+from tools.kubectl import Kubectl
 
 # Wall-clock limits would fail good code on a busy machine; what a test shows never depends on speed.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")
+
+
+@pytest.fixture(scope="session")
+def environment() -> Iterator[Environment]:
+    """The cluster `test` with the images and the registry in it, but without the platform; taken down at the end."""
+    environment = start("test", prepare(print), print)
+    yield environment
+    environment.cluster.down()
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(environment: Environment) -> Path:
+    """The kubeconfig of the cluster `test`, as its administrator."""
+    return environment.cluster.kubeconfig
+
+
+@pytest.fixture(scope="session")
+def kubectl(environment: Environment) -> Kubectl:
+    """Run kubectl on the cluster `test`."""
+    return environment.kubectl
+
+
+@pytest.fixture(scope="session")
+def platform(environment: Environment) -> PulumiStack:
+    """The platform on the cluster `test`, installed by a real `pulumi up`."""
+    stack = PulumiStack(environment.cluster, "dev")
+    stack.up(environment.images.reconciler.name)
+    return stack
