@@ -31,7 +31,7 @@ _STDERR_TABLE: _Table = (
         FailureReason.BACKEND_UNREACHABLE,
         r"blob \(",
         r"operation error s3",
-        r"unable to open bucket",
+        r"unable to (open|check).* bucket",
         r"no ?such ?bucket",
         r"read \S*meta\.yaml",
         r"permission denied",
@@ -174,10 +174,15 @@ def _policy_failure(reason: FailureReason, violation: PolicyViolation) -> Failur
 
 
 def _from_diagnostics(diagnostics: Iterable[Diagnostic]) -> Failure | None:
-    errors = [found for found in diagnostics if found.severity == "error" and not _SUMMARY_ONLY.match(found.message)]
-    failures = [_diagnostic_failure(error) for error in errors]
+    failures = [_diagnostic_failure(found) for found in diagnostics if _explains(found)]
     known = [failure for failure in failures if failure.reason is not FailureReason.UNKNOWN]
     return next(iter([*known, *failures]), None)
+
+
+def _explains(diagnostic: Diagnostic) -> bool:
+    if diagnostic.severity != "error" or _SUMMARY_ONLY.match(diagnostic.message):
+        return False
+    return bool(clean_message(diagnostic.message))
 
 
 def _diagnostic_failure(diagnostic: Diagnostic) -> Failure:

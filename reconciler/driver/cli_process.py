@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +21,6 @@ OUTPUT_BYTES = 64 * 1024
 """How much of the end of each output stream is kept."""
 
 _DRAIN_SECONDS = 5.0
-_CHUNK_BYTES = 16 * 1024
 
 
 class Ending(StrEnum):
@@ -73,28 +73,59 @@ async def run_cli(argv: Sequence[str], *, environment: Mapping[str, str], direct
     Raises:
         OSError: The executable cannot be started.
     """
-    process = await asyncio.create_subprocess_exec(
+    transport, protocol = await asyncio.get_running_loop().subprocess_exec(
+        _CliProtocol,
         *argv,
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
         env=environment,
         cwd=directory,
         start_new_session=True,
     )
-    outputs = [asyncio.create_task(_tail(stream)) for stream in (process.stdout, process.stderr) if stream is not None]
-    ending = await _wait(process, limits)
-    if ending is not Ending.EXITED:
-        await _terminate(process, limits.grace_seconds)
-    await end_session(process.pid)
-    exit_code = await process.wait()
-    await asyncio.wait(outputs, timeout=_DRAIN_SECONDS)
-    stdout, stderr = (_text(output) for output in outputs)
-    return CliRun(ending=ending, exit_code=exit_code, stdout=stdout, stderr=stderr)
+    try:
+        ending = await _wait(protocol, limits)
+        if ending is not Ending.EXITED:
+            await _terminate(transport, protocol, limits.grace_seconds)
+        await end_session(transport.get_pid())
+        await _within(_DRAIN_SECONDS, protocol.exited, protocol.drained)
+    finally:
+        transport.close()
+    exit_code = transport.get_returncode()
+    if exit_code is None:
+        exit_code = -signal.SIGKILL
+    return CliRun(ending=ending, exit_code=exit_code, stdout=protocol.text(1), stderr=protocol.text(2))
 
 
-async def _wait(process: asyncio.subprocess.Process, limits: Limits) -> Ending:
-    exited = asyncio.create_task(process.wait())
+class _CliProtocol(asyncio.SubprocessProtocol):
+    """Keeps the end of both outputs, and tells exit from end of output.
+
+    `asyncio.subprocess` would report the exit only when the pipes are closed too, and an orphaned provider holds
+    them open.
+    """
+
+    def __init__(self) -> None:
+        self.exited = asyncio.Event()
+        self.drained = asyncio.Event()
+        self._tails = {1: b"", 2: b""}
+        self._open = set(self._tails)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self._tails[fd] = (self._tails[fd] + data)[-OUTPUT_BYTES:]
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
+        self._open.discard(fd)
+        if not self._open:
+            self.drained.set()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+
+    def text(self, fd: int) -> str:
+        """The end of an output."""
+        return self._tails[fd].decode(errors="replace")
+
+
+async def _wait(protocol: _CliProtocol, limits: Limits) -> Ending:
+    exited = asyncio.create_task(protocol.exited.wait())
     stopped = asyncio.create_task(limits.stop.wait())
     remaining = max(0.0, limits.deadline - limits.clock())
     try:
@@ -102,30 +133,20 @@ async def _wait(process: asyncio.subprocess.Process, limits: Limits) -> Ending:
     finally:
         exited.cancel()
         stopped.cancel()
-    if process.returncode is not None:
+    if protocol.exited.is_set():
         return Ending.EXITED
     return Ending.STOPPED if limits.stop.is_set() else Ending.DEADLINE
 
 
-async def _terminate(process: asyncio.subprocess.Process, grace_seconds: float) -> None:
-    if process.returncode is None:
-        process.send_signal(signal.SIGTERM)
-    try:
-        await asyncio.wait_for(process.wait(), grace_seconds)
-    except TimeoutError:
-        return
+async def _terminate(transport: asyncio.SubprocessTransport, protocol: _CliProtocol, grace_seconds: float) -> None:
+    # It may have ended in this very moment.
+    with suppress(ProcessLookupError):
+        transport.terminate()
+    await _within(grace_seconds, protocol.exited)
 
 
-async def _tail(stream: asyncio.StreamReader) -> bytes:
-    kept = b""
-    while chunk := await stream.read(_CHUNK_BYTES):
-        kept = (kept + chunk)[-OUTPUT_BYTES:]
-    return kept
-
-
-def _text(output: asyncio.Task[bytes]) -> str:
-    if not output.done():
-        # Something that left the session holds the pipe open; what it may still say does not matter.
-        output.cancel()
-        return ""
-    return output.result().decode(errors="replace")
+async def _within(seconds: float, *events: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            for event in events:
+                await event.wait()

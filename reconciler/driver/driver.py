@@ -132,6 +132,8 @@ class StackDriver:
         async with lock:
             try:
                 async with self._pool.lend() as worker:
+                    if stop.is_set():
+                        return _not_run(order.operation, "the operation was stopped before its start")
                     limits = self._limits(order.operation.deadline_seconds, stop)
                     return await Execution(self._settings, worker, order, limits).run()
             except WorkerLostError as error:

@@ -47,7 +47,6 @@ class EngineReport(msgspec.Struct, frozen=True):
     """What the event stream of one CLI process said.
 
     Attributes:
-        complete: The stream ran to its end.
         changes: Number of resources by operation, from the summary.
         steps: What was done, in order of first appearance; unchanged resources are left out.
         failed: URNs of the steps that failed.
@@ -56,7 +55,6 @@ class EngineReport(msgspec.Struct, frozen=True):
         unreadable: Number of events that did not parse.
     """
 
-    complete: bool = False
     changes: dict[str, int] = {}
     steps: tuple[Step, ...] = ()
     failed: tuple[str, ...] = ()
@@ -99,7 +97,6 @@ class _Event(msgspec.Struct, rename="camel"):
     res_op_failed_event: _StepEvent | None = None
     policy_event: PolicyViolation | None = None
     summary_event: _SummaryEvent | None = None
-    cancel_event: msgspec.Raw | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Event)
@@ -114,7 +111,6 @@ class EventCollector:
         self._diagnostics: list[Diagnostic] = []
         self._violations: list[PolicyViolation] = []
         self._changes: dict[str, int] = {}
-        self._complete = False
         self._unreadable = 0
 
     def add(self, event: str | bytes) -> None:
@@ -128,7 +124,6 @@ class EventCollector:
         self._add_message(parsed)
         if parsed.summary_event is not None:
             self._changes = parsed.summary_event.resource_changes or {}
-        self._complete = self._complete or parsed.cancel_event is not None
 
     def _add_step(self, event: _Event) -> None:
         step = event.resource_pre_event or event.res_outputs_event or event.res_op_failed_event
@@ -154,7 +149,6 @@ class EventCollector:
     def report(self) -> EngineReport:
         """What was seen so far."""
         return EngineReport(
-            complete=self._complete,
             changes=self._changes,
             steps=tuple(self._steps.values()),
             failed=tuple(self._failed),

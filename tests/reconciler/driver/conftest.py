@@ -1,0 +1,151 @@
+"""Fixtures of the driver's tests: a scripted stand-in for the CLI, and a way to run a driver in one call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from reconciler.driver import DriverSettings, Operation, OperationKind, StackDriver
+from tests.reconciler.driver import driver_programs
+
+Answer = TypeVar("Answer")
+STAND_IN = Path(__file__).with_name("stand_in_cli.py")
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """The stand-in CLI of one test."""
+
+    directory: Path
+    settings: DriverSettings
+    runner: asyncio.Runner
+    shared: StackDriver
+
+    def answers(self, **by_command: list[dict[str, Any]]) -> None:
+        """Script it; `stack_init` stands for `stack init`."""
+        scripted = {command.replace("_", " "): answers for command, answers in by_command.items()}
+        scripted.setdefault("version", [{"stdout": "v3.274.1\n"}])
+        (self.directory / "answers.json").write_text(json.dumps(scripted))
+
+    def calls(self) -> list[dict[str, Any]]:
+        """How it was called so far, version checks left out."""
+        path = self.directory / "calls.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [call for call in map(json.loads, lines) if call["command"] != "version"]
+
+    def commands(self) -> list[str]:
+        """The commands of `calls`."""
+        return [call["command"] for call in self.calls()]
+
+    def run(self, use: Callable[[StackDriver], Coroutine[Any, Any, Answer]]) -> Answer:
+        """Use the driver that all tests share, its worker warm."""
+        return self.runner.run(use(self.shared))
+
+    def run_fresh(self, use: Callable[[StackDriver], Coroutine[Any, Any, Answer]], **changes: Any) -> Answer:
+        """Start a driver with other settings, use it, close it."""
+
+        async def session() -> Answer:
+            driver = StackDriver(replace(self.settings, **changes))
+            await driver.start()
+            try:
+                return await use(driver)
+            finally:
+                await driver.close(grace_seconds=0)
+
+        return self.runner.run(session())
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the tests of a module share: the loop, and a started driver with one warm worker."""
+
+    runner: asyncio.Runner
+    settings: DriverSettings
+    driver: StackDriver
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    root = tmp_path_factory.mktemp("driver")
+    executable = root / "pulumi"
+    executable.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STAND_IN}" "$@"\n')
+    executable.chmod(0o755)
+    settings = DriverSettings(
+        pulumi=executable,
+        pulumi_home=root / "home",
+        backend_url=f"file://{root}/state",
+        work_directory=root / "work",
+        workers=1,
+        plugins=(),
+        grace_seconds=0.5,
+    )
+    driver = StackDriver(settings)
+    with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("STAND_IN", str(root))
+        (root / "answers.json").write_text('{"version": [{"stdout": "v3.274.1"}]}')
+        runner.run(driver.start())
+        yield Shared(runner, settings, driver)
+        runner.run(driver.close(grace_seconds=0))
+
+
+@pytest.fixture
+def stand_in(shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    # A test before may have cost the shared driver its worker.
+    shared.runner.run(until(lambda: len(descendants()) == 1))
+    directory = tmp_path / "stand-in"
+    directory.mkdir()
+    monkeypatch.setenv("STAND_IN", str(directory))
+    result = StandIn(directory, shared.settings, shared.runner, shared.driver)
+    result.answers()
+    return result
+
+
+def make_operation(
+    kind: OperationKind = OperationKind.UP, stack: str = "shop.fraud.1a2b3c4d", **changes: Any
+) -> Operation:
+    """An operation that needs no thought."""
+    needs_program = kind in {OperationKind.UP, OperationKind.REFRESH_UP, OperationKind.PREVIEW}
+    program = partial(driver_programs.declare_components, 2) if needs_program else None
+    return Operation(**{"kind": kind, "stack": stack, "program": program, "deadline_seconds": 30.0, **changes})
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for a condition."""
+    async with asyncio.timeout(seconds):
+        # The conditions are of other processes, which set no event.
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def exists(pid: int) -> bool:
+    """Whether a process exists, dead but uncollected ones included."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def descendants() -> set[int]:
+    """All processes below this one."""
+    parents = {
+        int(entry.name): stat
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and (stat := _parent(entry)) is not None
+    }
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {os.getpid()}
+
+
+def _parent(entry: Path) -> int | None:
+    try:
+        return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
