@@ -15,7 +15,7 @@ from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.core.exceptions import ConfigError as CredentialError
 
-from reconciler.kernel.errors import KubernetesError
+from reconciler.kernel.errors import KernelError
 
 __all__ = ["ConfigurationError", "CredentialError", "load_configuration", "open_api_client", "open_watch_client"]
 
@@ -27,7 +27,7 @@ _API_SECONDS = 30.0
 _API_CONNECTIONS = 20
 
 
-class ConfigurationError(KubernetesError):
+class ConfigurationError(KernelError):
     """No usable credentials: neither a service account nor a readable kubeconfig with that context."""
 
 
@@ -44,7 +44,7 @@ def load_configuration(kubeconfig: Path | None, context: str | None = None) -> S
             chosen = KubeConfig.from_file(kubeconfig).get(context)
     except _UNREADABLE as error:
         source = "the Pod's service account" if kubeconfig is None else str(kubeconfig)
-        raise ConfigurationError(f"cannot connect with {source}: {error}", reason="ConfigurationError") from error
+        raise ConfigurationError(f"cannot connect with {source}: {error}") from error
     assert chosen is not None  # noqa: S101 - only a default we never pass makes it None
     return chosen
 
@@ -67,7 +67,7 @@ def _open(configuration: SingleConfig, user_agent: str, **options: Any) -> httpx
     """Proxy variables of the environment are for the outside world and never apply to our own API server."""
     user = configuration.user
     if user is None:
-        raise ConfigurationError(f"context {configuration.context_name} names no user", reason="ConfigurationError")
+        raise ConfigurationError(f"context {configuration.context_name} names no user")
     return httpx2.AsyncClient(
         base_url=configuration.cluster.server,
         verify=verify_cluster(configuration.cluster, user, configuration.abs_file, trust_env=False),

@@ -1,4 +1,4 @@
-"""The kernel's one exception tree for what an API server answers, or fails to answer.
+"""The kernel's one exception tree; most of it names what an API server answers, or fails to answer.
 
 Callers branch on the class; `status`, `reason` and `causes` carry the server's own words for conditions and logs.
 """
@@ -11,7 +11,11 @@ import msgspec
 _TEXT_LIMIT = 300
 
 
-class KubernetesError(Exception):
+class KernelError(Exception):
+    """Root of everything the kernel raises on purpose."""
+
+
+class KubernetesError(KernelError):
     """A request to the API server that did not succeed.
 
     Attributes:

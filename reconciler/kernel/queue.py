@@ -163,6 +163,16 @@ class WorkQueue(Generic[K]):
             self._ready.append(key)
             self._changed.set()
 
+    def spread_ready(self, seconds: float) -> None:
+        """Move every key that is ready now to a random time within so many seconds, each to its own.
+
+        After a start all keys are ready at once, and would march in step for ever.
+        """
+        while self._ready:
+            key = self._ready.popleft()
+            del self._dirty[key]
+            self.add_after(key, seconds * self._fraction())
+
     def close(self) -> None:
         """Hand out no more keys and wake everyone who waits for one."""
         self._closed = True

@@ -133,7 +133,7 @@ class Reflector:
         if relist and lived >= self._policy.settled_after:
             return 0.0
         delay = self._next_delay(lived)
-        _log.warning("watch of %s failed, next try in %.1f s: %s", self._name, delay, error)
+        _log.warning("watch of %s failed, next try in %.1f s: %s", self.name, delay, error)
         return delay
 
     def _next_delay(self, lived: float) -> float:
@@ -143,7 +143,8 @@ class Reflector:
         return self._policy.backoff.delay(self.status.failures, self._timing.fraction())
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """What is mirrored, for logs and health checks."""
         return f"{self.resource.qualified_name} in {self.namespace or 'all namespaces'}"
 
     async def _list(self) -> str:

@@ -1,0 +1,162 @@
+"""A tiny HTTP server for `/healthz`, `/readyz` and `/metrics`.
+
+It answers GET and HEAD on a fixed table of paths and closes the connection after each answer. Every request has a
+size limit and a deadline, and there is a limit on open connections, so nothing that reaches the port can hurt the
+controller.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import NoReturn
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from reconciler.kernel.errors import KernelError
+
+_log = logging.getLogger(__name__)
+
+_HEAD_LIMIT = 8192
+_REQUEST_SECONDS = 5.0
+_MAX_CONNECTIONS = 64
+_BIND_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9.-]*)):(?P<port>[0-9]{1,5})")
+_TEXT = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a route answers."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = _TEXT
+
+
+Route = Callable[[], Response]
+Check = Callable[[], Iterable[str]]
+
+
+class BindError(KernelError):
+    """A bind address cannot be read or used."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindAddress:
+    """Where to listen; an empty host means every interface, port 0 any free one."""
+
+    host: str
+    port: int
+
+
+def parse_bind_address(text: str) -> BindAddress | None:
+    """Read `host:port`, `:port` or `[v6]:port`; "0" switches the endpoint off and gives None.
+
+    Raises:
+        BindError: It is none of these.
+    """
+    if text == "0":
+        return None
+    match = _BIND_ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > 65_535:
+        raise BindError(f"{text!r} is no bind address: write host:port, :port, or 0 for none")
+    return BindAddress(match["v6"] or match["host"] or "", int(match["port"]))
+
+
+def check_route(check: Check) -> Route:
+    """Make a route that is well while the check yields no problem, and lists them otherwise."""
+
+    def answer() -> Response:
+        problems = list(check())
+        if problems:
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, "".join(f"{line}\n" for line in problems).encode())
+        return Response(HTTPStatus.OK, b"ok\n")
+
+    return answer
+
+
+def metrics_route(registry: CollectorRegistry) -> Route:
+    """Make a route that answers the registry in the text format."""
+    return lambda: Response(HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_LATEST)
+
+
+class HttpServer:
+    """Serves a fixed table of routes on one address."""
+
+    def __init__(self, address: BindAddress, routes: Mapping[str, Route]) -> None:
+        self._address = address
+        self._routes = dict(routes)
+        self._open = 0
+        self.listening = asyncio.Event()
+        self.port = 0
+
+    async def run(self) -> NoReturn:
+        """Serve until cancelled.
+
+        Raises:
+            BindError: The address cannot be listened on.
+        """
+        host = self._address.host or None
+        try:
+            server = await asyncio.start_server(self._connected, host, self._address.port, limit=_HEAD_LIMIT)
+        except OSError as error:
+            raise BindError(f"cannot listen on {self._address.host}:{self._address.port}: {error}") from error
+        async with server:
+            self.port = server.sockets[0].getsockname()[1]
+            self.listening.set()
+            await server.serve_forever()
+        raise AssertionError("serving ends by cancellation only")
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            if self._open <= _MAX_CONNECTIONS:
+                async with asyncio.timeout(_REQUEST_SECONDS):
+                    await self._serve(reader, writer)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            _log.debug("request abandoned: %r", error)
+        finally:
+            self._open -= 1
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        method, path = _parse_request_line(head)
+        response = self._respond(method, path)
+        lines = (
+            f"HTTP/1.1 {response.status.value} {response.status.phrase}",
+            f"Content-Type: {response.content_type}",
+            f"Content-Length: {len(response.body)}",
+            "Connection: close",
+        )
+        writer.write("\r\n".join([*lines, "", ""]).encode() + (b"" if method == "HEAD" else response.body))
+        await writer.drain()
+
+    def _respond(self, method: str, path: str) -> Response:
+        if not method:
+            return _plain(HTTPStatus.BAD_REQUEST)
+        route = self._routes.get(path)
+        if route is None:
+            return _plain(HTTPStatus.NOT_FOUND)
+        if method not in {"GET", "HEAD"}:
+            return _plain(HTTPStatus.METHOD_NOT_ALLOWED)
+        try:
+            return route()
+        except Exception:  # noqa: BLE001 - a broken route must not look like a dead process
+            _log.exception("%s failed", path)
+            return _plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _parse_request_line(head: bytes) -> tuple[str, str]:
+    """Return method and path without query; both empty when the line is no HTTP/1 request."""
+    parts = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
+        return "", ""
+    return parts[0], parts[1].partition("?")[0]
+
+
+def _plain(status: HTTPStatus) -> Response:
+    return Response(status, f"{status.phrase}\n".encode())
