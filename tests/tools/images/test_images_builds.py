@@ -1,0 +1,123 @@
+"""Making images: parents first, nothing twice, one archive of each."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tools.images.archives import Archive
+from tools.images.buildah import Buildah
+from tools.images.builds import made
+from tools.images.errors import ImageBuildError
+from tools.images.layout import Layout
+from tools.images.recipes import Image
+
+KEYS = ["0" * 16, "1" * 16]
+
+
+class Builds:
+    """Stands for buildah: writes images of one layer more than their parent's, and counts."""
+
+    def __init__(self, directory: Path) -> None:
+        self.archives = directory / "archives"
+        self.cache = directory / "cache"
+        self.built: list[str] = []
+        self.lines: list[str] = []
+
+    def image(self, name: str, key: str, parent: Image | None = None) -> Image:
+        return Image(name, key, "no time", self._build(parent), parent)
+
+    def make(self, image: Image) -> Archive:
+        return made(image, self.lines.append, self.archives, self.cache)
+
+    def _build(self, parent: Image | None) -> Callable[[Buildah, str], None]:
+        def build(buildah: Buildah, reference: str) -> None:
+            self.built.append(reference)
+            inherited = buildah.layout.find(parent.reference) if parent else None
+            layers = [*(inherited.layers if inherited else ()), _blob(buildah.layout, f"layer of {reference}")]
+            _write(buildah.layout, reference, layers)
+
+        return build
+
+
+def _blob(layout: Layout, text: str) -> str:
+    digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    layout.blob(digest).parent.mkdir(parents=True, exist_ok=True)
+    layout.blob(digest).write_text(text)
+    return digest
+
+
+def _write(layout: Layout, reference: str, layers: list[str]) -> None:
+    config = _blob(layout, f"configuration of {reference}")
+    manifest = _blob(layout, json.dumps({"config": {"digest": config}, "layers": [{"digest": one} for one in layers]}))
+    index = layout.directory / "index.json"
+    entries = json.loads(index.read_bytes())["manifests"] if index.exists() else []
+    entries.append({"digest": manifest, "annotations": {"org.opencontainers.image.ref.name": reference}})
+    index.write_text(json.dumps({"manifests": entries}))
+
+
+@pytest.fixture
+def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builds:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return Builds(tmp_path)
+
+
+def test_parents_are_built_first_and_come_along(builds: Builds) -> None:
+    base = builds.image("base", KEYS[0])
+    archive = builds.make(builds.image("code", KEYS[0], base))
+    assert builds.built == [f"base-{KEYS[0]}", f"code-{KEYS[0]}"]
+    assert archive.name == f"decisionmodel.local/code:{KEYS[0]}"
+    assert archive.parent is not None
+    assert all(needed.path.is_file() for needed in archive.lineage())
+    assert b"layer of base" not in archive.path.read_bytes()
+
+
+def test_nothing_is_built_twice(builds: Builds) -> None:
+    base = builds.image("base", KEYS[0])
+    first = builds.make(builds.image("code", KEYS[0], base))
+    builds.lines.clear()
+    assert builds.make(builds.image("code", KEYS[0], base)) == first
+    assert (len(builds.built), builds.lines) == (2, [])
+
+
+def test_a_changed_image_replaces_its_archive_but_not_its_parents(builds: Builds) -> None:
+    base = builds.image("base", KEYS[0])
+    before = builds.make(builds.image("code", KEYS[0], base))
+    after = builds.make(builds.image("code", KEYS[1], base))
+    assert builds.built.count(base.reference) == 1
+    assert (before.path.exists(), after.path.exists(), after.digest != before.digest) == (False, True, True)
+
+
+def test_an_image_is_not_taken_for_another_whose_name_begins_like_its_own(builds: Builds) -> None:
+    runtime = builds.make(builds.image("code-runtime", KEYS[0]))
+    builds.make(builds.image("code", KEYS[0]))
+    builds.make(builds.image("code", KEYS[1]))
+    assert runtime.path.exists()
+
+
+def test_a_lost_archive_is_written_again_without_a_build(builds: Builds) -> None:
+    image = builds.image("base", KEYS[0])
+    builds.make(image).path.unlink()
+    assert builds.make(image).path.exists()
+    assert len(builds.built) == 1
+
+
+def test_every_step_is_told_with_its_duration(builds: Builds) -> None:
+    builds.make(builds.image("base", KEYS[0]))
+    announced, finished, *_ = builds.lines
+    assert announced == "base: building, no time"
+    assert finished.endswith(" s")
+
+
+def test_a_build_that_writes_nothing_is_an_error(builds: Builds) -> None:
+    with pytest.raises(ImageBuildError, match="wrote no"):
+        builds.make(Image("base", KEYS[0], "", lambda _buildah, _reference: None))
+
+
+def test_only_root_can_build(builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ImageBuildError, match="as root"):
+        builds.make(builds.image("base", KEYS[0]))

@@ -1,0 +1,122 @@
+"""Building images and handing them out as archives; whatever is there already is not made again."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.images.archives import Archive, write_archive
+from tools.images.buildah import Buildah
+from tools.images.errors import ImageBuildError
+from tools.images.layout import BuiltImage
+from tools.images.recipes import ROOT, Image, Programs, base_image, reconciler_image, runtime_image, standin_image
+from tools.toolchain.builds import build as build_program
+from tools.toolchain.cache import cache_root, exclusive
+from tools.toolchain.versions import PROGRAMS
+
+Progress = Callable[[str], None]
+"""Takes one line for people."""
+
+ARCHIVES = ROOT / ".local" / "images"
+_NAMESPACE = "decisionmodel.local"
+
+
+def build_base_image(progress: Progress) -> Archive:
+    """The root file system that the other images stand on.
+
+    Raises:
+        ImageBuildError: a step failed.
+    """
+    return made(base_image(), progress)
+
+
+def build_runtime_image(progress: Progress) -> Archive:
+    """The stand-in for Ollaya's runtime.
+
+    Raises:
+        ImageBuildError: a step failed.
+    """
+    return made(standin_image("ollaya", base_image()), progress)
+
+
+def build_registry_image(progress: Progress) -> Archive:
+    """The stand-in for the model registry.
+
+    Raises:
+        ImageBuildError: a step failed.
+    """
+    return made(standin_image("registry", base_image()), progress)
+
+
+def build_reconciler_image(progress: Progress) -> Archive:
+    """The reconciler.
+
+    Raises:
+        ImageBuildError: a step failed.
+        ToolchainError: the Pulumi engine or its provider is not built and cannot be.
+    """
+    provider = PROGRAMS["kubernetes-provider"]
+    programs = Programs(build_program("pulumi"), build_program(provider.name), provider.version)
+    return made(reconciler_image(runtime_image(base_image(), programs)), progress)
+
+
+def made(image: Image, progress: Progress, archives: Path = ARCHIVES, cache: Path | None = None) -> Archive:
+    """An image as an archive, with everything below it: found, or built now.
+
+    Args:
+        image: what to make.
+        progress: told of every step that takes time.
+        archives: where archives are kept; older ones of the same image are removed.
+        cache: where buildah keeps what it built, shared by the user's work trees.
+
+    Raises:
+        ImageBuildError: a step failed.
+    """
+    if os.geteuid() != 0:
+        raise ImageBuildError("images are built as root: mmdebstrap and buildah make files of several users")
+    directory = cache or cache_root().with_name("images")
+    with exclusive(directory):
+        directory.mkdir(exist_ok=True)
+        return _archive_of(image, Buildah(directory), archives, progress)
+
+
+def _archive_of(image: Image, buildah: Buildah, archives: Path, progress: Progress) -> Archive:
+    parent = _archive_of(image.parent, buildah, archives, progress) if image.parent else None
+    built = _built(image, buildah, progress)
+    path = archives / f"{image.reference}.tar"
+    if not path.exists():
+        with _timed(f"{image.name}: writing the archive", progress):
+            write_archive(path, buildah.layout, built, _parent_of(image, buildah))
+        _remove_others(image, path)
+    return Archive(path, f"{_NAMESPACE}/{image.name}:{image.key}", built.identity, parent)
+
+
+def _built(image: Image, buildah: Buildah, progress: Progress) -> BuiltImage:
+    found = buildah.layout.find(image.reference)
+    if found is not None:
+        return found
+    with _timed(f"{image.name}: building, {image.usual}", progress):
+        image.build(buildah, image.reference)
+    built = buildah.layout.find(image.reference)
+    if built is None:
+        raise ImageBuildError(f"buildah reported success but wrote no {image.reference} to {buildah.layout.directory}")
+    return built
+
+
+def _parent_of(image: Image, buildah: Buildah) -> BuiltImage | None:
+    return buildah.layout.find(image.parent.reference) if image.parent else None
+
+
+def _remove_others(image: Image, kept: Path) -> None:
+    for other in kept.parent.glob(f"{image.name}-{'[0-9a-f]' * len(image.key)}.tar"):
+        if other != kept:
+            other.unlink()
+
+
+@contextmanager
+def _timed(step: str, progress: Progress) -> Iterator[None]:
+    progress(step)
+    started = time.monotonic()
+    yield
+    progress(f"{step.partition(':')[0]}: {time.monotonic() - started:.1f} s")

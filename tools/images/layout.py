@@ -1,0 +1,69 @@
+"""The OCI layout into which buildah writes (image-spec, "Image Layout"): which images it holds, of which blobs."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.images.errors import LayoutError
+
+_NAME = "org.opencontainers.image.ref.name"
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltImage:
+    """One image in a layout.
+
+    Attributes:
+        descriptor: its entry in the layout's index.
+        identity: digest of its configuration, `sha256:…`.
+        layers: digests of its layers, lowest first.
+    """
+
+    descriptor: dict[str, Any]
+    identity: str
+    layers: tuple[str, ...]
+
+    @property
+    def blobs(self) -> Iterator[str]:
+        """Digests of everything the image consists of: manifest, configuration, layers."""
+        yield str(self.descriptor["digest"])
+        yield self.identity
+        yield from self.layers
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A directory in the OCI image layout; absent until the first image is written."""
+
+    directory: Path
+
+    def find(self, name: str) -> BuiltImage | None:
+        """The image of this name, None if there is none.
+
+        Raises:
+            LayoutError: the layout is damaged.
+        """
+        try:
+            for descriptor in self._index():
+                if descriptor.get("annotations", {}).get(_NAME) == name:
+                    return self._image(descriptor)
+        except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+            raise LayoutError(f"{self.directory} is damaged ({error!r}): remove it and build again") from error
+        return None
+
+    def blob(self, digest: str) -> Path:
+        """The file that holds a blob."""
+        return self.directory / "blobs" / digest.replace(":", "/")
+
+    def _index(self) -> list[dict[str, Any]]:
+        path = self.directory / "index.json"
+        if not path.exists():
+            return []
+        return list(json.loads(path.read_bytes())["manifests"])
+
+    def _image(self, descriptor: dict[str, Any]) -> BuiltImage:
+        manifest = json.loads(self.blob(descriptor["digest"]).read_bytes())
+        layers = tuple(layer["digest"] for layer in manifest["layers"])
+        return BuiltImage(descriptor, manifest["config"]["digest"], layers)
