@@ -83,9 +83,7 @@ def start(name: str, images: Images, progress: Progress) -> Environment:
 def load(cluster: Cluster, archive: Archive, names: tuple[str, ...] = ()) -> None:
     """Bring an image and everything below it into the cluster, under its own name and `names`."""
     for member in archive.lineage():
-        cluster.load(member.path)
-    if names:
-        cluster.load(archive.path, names)
+        cluster.load(member.path, (member.name, *(names if member is archive else ())))
 
 
 def registry_manifests(image: str) -> tuple[Mapping[str, Any], ...]:
