@@ -45,8 +45,8 @@ class Kubectl:
 
     def apply(self, *manifests: Mapping[str, Any], **options: Any) -> str:
         """Apply manifests."""
-        documents = "\n---\n".join(json.dumps(manifest) for manifest in manifests)
-        return self.run("apply", "-f", "-", stdin=documents, **options)
+        items = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
+        return self.run("apply", "-f", "-", stdin=json.dumps(items), **options)
 
     def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any] | None:
         """Return one object, None when there is none."""
