@@ -1,7 +1,7 @@
 """The platform on a local cluster, by a real `pulumi up`.
 
 What a person would set by hand is set here: the CLI's home with the kubernetes provider, a file backend under
-`.local/<cluster>`, and a copy of the stack's configuration that names the image just built.
+`.local/<cluster>`, and a project beside it whose configuration names the image just built.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PulumiStack:
 
     @property
     def directory(self) -> Path:
-        """Where its home, its state and its configuration are."""
+        """Where its home, its state and its project are."""
         return self.cluster.kubeconfig.parent / "pulumi"
 
     def pulumi(self, *arguments: str, timeout: float = 300) -> str:
@@ -48,9 +48,15 @@ class PulumiStack:
         Raises:
             DeployError: It failed.
         """
-        command = [str(toolchain.program_path("pulumi")), *arguments, "--non-interactive"]
+        command = [str(toolchain.program_path("pulumi")), *arguments, "--non-interactive", "--color=never"]
         done = subprocess.run(
-            command, cwd=ROOT, env=self._environment(), capture_output=True, text=True, timeout=timeout, check=False
+            command,
+            cwd=self.directory,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
         if done.returncode != 0:
             raise DeployError(f"pulumi {arguments[0]} failed:\n{done.stdout}{done.stderr}")
@@ -64,10 +70,9 @@ class PulumiStack:
         """
         (self.directory / "state").mkdir(parents=True, exist_ok=True)
         toolchain.prepare_pulumi_home(self.directory / "home")
-        configuration = self._configuration(image)
-        self.pulumi("stack", "select", self.stack, "--create", f"--config-file={configuration}")
-        options = ("--yes", "--skip-preview", "--refresh", "--suppress-outputs", "--color=never")
-        return self.pulumi("up", f"--stack={self.stack}", f"--config-file={configuration}", *options)
+        self._write_project(image)
+        self.pulumi("stack", "select", self.stack, "--create")
+        return self.pulumi("up", f"--stack={self.stack}", "--yes", "--skip-preview", "--refresh", "--suppress-outputs")
 
     def destroy(self) -> str:
         """Take the environment off the cluster.
@@ -75,22 +80,20 @@ class PulumiStack:
         Raises:
             DeployError: It failed.
         """
-        configuration = self.directory / f"Pulumi.{self.stack}.yaml"
-        return self.pulumi(
-            "destroy", f"--stack={self.stack}", f"--config-file={configuration}", "--yes", "--skip-preview"
-        )
+        return self.pulumi("destroy", f"--stack={self.stack}", "--yes", "--skip-preview")
 
-    def _configuration(self, image: str) -> Path:
-        """Write the stack's configuration with this image; the committed file stays as it is."""
-        configuration = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{self.stack}.yaml").read_text(encoding="utf-8"))
-        configuration["config"]["decisionmodel:image"] = image
+    def _write_project(self, image: str) -> None:
+        """Write a project that runs the repository's program with this image; the committed files stay as they are."""
+        project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
+        (self.directory / "Pulumi.yaml").write_text(
+            yaml.safe_dump(project | {"main": str(ROOT), "stackConfigDir": "."}), encoding="utf-8"
+        )
+        committed = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{self.stack}.yaml").read_text(encoding="utf-8"))
+        committed["config"]["decisionmodel:image"] = image
         written = self.directory / f"Pulumi.{self.stack}.yaml"
-        if written.exists():
-            # The CLI keeps the salt of the stack's encryption there.
-            salt = (yaml.safe_load(written.read_text(encoding="utf-8")) or {}).get("encryptionsalt")
-            configuration |= {"encryptionsalt": salt} if salt else {}
-        written.write_text(yaml.safe_dump(configuration), encoding="utf-8")
-        return written
+        # The CLI keeps the salt of the stack's encryption in that file.
+        known = yaml.safe_load(written.read_text(encoding="utf-8")) if written.exists() else {}
+        written.write_text(yaml.safe_dump({**(known or {}), **committed}), encoding="utf-8")
 
     def _environment(self) -> dict[str, str]:
         return {

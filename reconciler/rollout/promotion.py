@@ -10,7 +10,7 @@ from reconciler.rollout import timing
 from reconciler.rollout.decision import Decision, RevisionPlan, RolloutResult
 from reconciler.rollout.draft import Draft, short
 from reconciler.rollout.rejection import reject
-from reconciler.rollout.stable import count_replicas, describe_ready, stack_plan
+from reconciler.rollout.stable import count_replicas, describe_ready, phase_of_proved, stack_plan
 
 
 def settle(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan) -> Decision:
@@ -43,7 +43,7 @@ def promote(draft: Draft, candidate: RevisionStatus) -> Decision:
     )
     count_replicas(draft, candidate)
     note = f"promoted {candidate.model}@sha256:{short(candidate.digest)} (revision {candidate.hash})"
-    draft.enter(Phase.READY)
+    draft.enter(phase_of_proved(draft))
     draft.condition(ConditionType.PROMOTED, Reason.PROMOTED, note, holds=True)
     draft.condition(ConditionType.MODEL_READY, Reason.MODEL_READY, "every Pod is model-ready", holds=True)
     draft.forget(ConditionType.DEGRADED)

@@ -48,6 +48,10 @@ def describe_ready(draft: Draft, *, reason: Reason = Reason.READY) -> None:
     stable = draft.stable
     if stable is None:
         return
+    if draft.facts.service_selects is None:
+        # Only before the first traffic: what is ready but cannot be reached does not serve.
+        draft.condition(ConditionType.READY, Reason.STARTING, "the Service is being created", holds=False)
+        return
     if draft.facts.of(stable).serving.model_ready == 0:
         draft.condition(
             ConditionType.READY, Reason.NO_MODEL_READY_PODS, f"no Pod of revision {stable.hash} is ready", holds=False
@@ -72,6 +76,11 @@ def describe_replicas(draft: Draft, stable: RevisionStatus) -> tuple[int, int]:
     return ready, desired
 
 
+def phase_of_proved(draft: Draft) -> Phase:
+    """Return the phase of a stable whose Pods are all proved: Ready once clients can reach it."""
+    return Phase.STARTING if draft.facts.service_selects is None else Phase.READY
+
+
 def describe_health(draft: Draft) -> Phase:
     """Set `Ready`, `ModelReady` and `Degraded` from the stable's Pods and return the phase they amount to."""
     stable = draft.stable
@@ -81,7 +90,7 @@ def describe_health(draft: Draft) -> Phase:
     describe_ready(draft)
     if ready >= desired:
         draft.forget(ConditionType.DEGRADED)
-        return Phase.READY
+        return phase_of_proved(draft)
     draft.condition(ConditionType.DEGRADED, shortage(ready), f"{ready}/{desired} Pods model-ready", holds=True)
     return Phase.DEGRADED
 

@@ -244,3 +244,19 @@ def test_starting_that_takes_too_long_is_rejected() -> None:
     decision = world.reconcile()
     assert decision.status.phase is Phase.FAILED
     assert condition(decision, ConditionType.DEGRADED).reason == Reason.START_TIMEOUT
+
+
+def test_a_promoted_model_is_ready_only_once_clients_can_reach_it() -> None:
+    world = World()
+    wanted = world.wants("laya:en")
+    world.reconcile()
+    world.prefetched(wanted)
+    world.reconcile()
+    world.pods_ready(wanted)
+    promoted = world.reconcile()
+    assert "Promoted" in told(promoted)
+    assert promoted.status.phase is Phase.STARTING
+    assert condition(promoted, ConditionType.READY).status == "False"
+    reached = world.reconcile()
+    assert reached.status.phase is Phase.READY
+    assert condition(reached, ConditionType.READY).status == "True"
