@@ -15,6 +15,9 @@ from reconciler.kernel.resources import ObjectKey
 
 _log = logging.getLogger(__name__)
 
+# Cancelled work gets this long to clean up after itself; a process that must end does not wait longer.
+_UNWIND_SECONDS = 20.0
+
 
 class TaskKey(NamedTuple):
     """Identifies a piece of work: for which object, of what kind, and which one of that kind."""
@@ -62,6 +65,9 @@ class BackgroundTasks:
         """Run the work unless work of that key is running already, or the set is stopped; returns whether it was.
 
         The previous outcome stays readable until this work replaces it.
+
+        Raises:
+            KeyError: The kind has no limit.
         """
         slot = self._slots[key.kind]
         if self._closed or key in self._tasks:
@@ -115,7 +121,9 @@ class BackgroundTasks:
             _log.warning("cancelling what did not end in time: %s", ", ".join(sorted(map(_describe, self._tasks))))
         self._cancel(list(self._tasks))
         if self._ending:
-            await asyncio.wait(self._ending)
+            _, stuck = await asyncio.wait(self._ending, timeout=_UNWIND_SECONDS)
+            for task in stuck:
+                _log.error("%s ignores its cancellation", task.get_name())
 
     async def _run(self, key: TaskKey, slot: asyncio.Semaphore, work: Callable[[], Awaitable[Any]]) -> None:
         async with slot:

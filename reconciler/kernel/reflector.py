@@ -91,6 +91,7 @@ class Reflector:
         self._synced = asyncio.Event()
         self._version: str | None = None  # Where the next watch starts; None asks for a list.
         self._connected_at: float | None = None
+        self._reported = ""  # The failure warned about since the last connection.
 
     async def wait_until_synced(self) -> None:
         """Return once the store has held a complete list."""
@@ -133,8 +134,14 @@ class Reflector:
         if relist and lived >= self._policy.settled_after:
             return 0.0
         delay = self._next_delay(lived)
-        _log.warning("watch of %s failed, next try in %.1f s: %s", self.name, delay, error)
+        self._report(error, delay)
         return delay
+
+    def _report(self, error: KubernetesError, delay: float) -> None:
+        """Warn once about a failure that repeats itself: an outage would fill the log otherwise."""
+        level = logging.DEBUG if str(error) == self._reported else logging.WARNING
+        self._reported = str(error)
+        _log.log(level, "watch of %s failed, next try in %.1f s: %s", self.name, delay, error)
 
     def _next_delay(self, lived: float) -> float:
         if lived >= self._policy.healthy_after:
@@ -194,6 +201,7 @@ class Reflector:
         ) as stream:
             self._connected_at = self.status.last_contact = self._clock()
             self.status.connected = True
+            self._reported = ""
             async for event in stream:
                 self._take(event)
 

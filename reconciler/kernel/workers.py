@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -59,7 +58,7 @@ class Workers:
                 self.queue.done(key)
 
     async def _reconcile(self, key: ObjectKey) -> None:
-        started = time.perf_counter()
+        started = self.timing.clock()
         try:
             requeue_after = await self.reconcile(key)
         except Exception as error:  # noqa: BLE001 - one object's trouble is never another's; it is logged, counted, retried
@@ -69,7 +68,7 @@ class Workers:
             result = "success" if requeue_after is None else "requeue_after"
             self.queue.forget(key)
             self._requeue(key, requeue_after)
-        self.metrics.reconciled(result, time.perf_counter() - started)
+        self.metrics.reconciled(result, self.timing.clock() - started)
 
     def _requeue(self, key: ObjectKey, seconds: float | None) -> None:
         if seconds is not None:

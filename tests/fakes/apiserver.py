@@ -14,20 +14,17 @@ import asyncio
 import base64
 import json
 import math
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Self
 
 from tests.fakes.apistore import ApiError, Change, FakeStore, Object, Target
+from tests.fakes.http_message import Request, parse_path, read_request, send
 from tests.fakes.selectors import Selector, parse_selector
 
-_PATH = re.compile(
-    r"/(?:api/(?P<core>[^/]+)|apis/(?P<group>[^/]+/[^/]+))"
-    r"(?:/namespaces/(?P<namespace>[^/]+)(?=/[^/]+))?/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/]+))?"
-)
+__all__ = ["FakeApiServer", "Fault", "Request"]
+
 _REASONS = {
     401: "Unauthorized",
     403: "Forbidden",
@@ -35,26 +32,6 @@ _REASONS = {
     500: "InternalError",
     503: "ServiceUnavailable",
 }
-
-
-@dataclass
-class Request:
-    """One recorded request; `status` is 0 until it was answered."""
-
-    method: str
-    path: str
-    query: dict[str, str]
-    headers: dict[str, str]
-    body: Any
-    status: int = 0
-
-    @property
-    def is_watch(self) -> bool:
-        return self.query.get("watch") in {"1", "true"}
-
-    @property
-    def is_list(self) -> bool:
-        return self.method == "GET" and not self.is_watch and not _parse_path(self.path).name
 
 
 @dataclass
@@ -244,16 +221,16 @@ class FakeApiServer:
         assert task is not None
         self._connections[task] = writer
         try:
-            while (request := await _read_request(reader)) is not None:
+            while (request := await read_request(reader)) is not None:
                 self.requests.append(request)
-                await self._answer(request, writer)
+                await self._answer(request, reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # The client went away, or the test ended the server: both are everyday here.
         finally:
             del self._connections[task]
             writer.close()
 
-    async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         fault = self._fault_for(request)
         if fault is not None and fault.hang:
             await asyncio.Event().wait()
@@ -263,12 +240,12 @@ class FakeApiServer:
         try:
             self._authenticate(request)
             if request.is_watch:
-                await self._watch(request, writer)
+                await self._watch(request, reader, writer)
                 return
             status, body = self._handle(request)
         except ApiError as error:
             status, body = error.code, error.status()
-        await _send(request, writer, status, json.dumps(body).encode())
+        await send(request, writer, status, json.dumps(body).encode())
 
     def _authenticate(self, request: Request) -> None:
         if self.token is not None and request.headers.get("authorization") != f"Bearer {self.token}":
@@ -282,7 +259,7 @@ class FakeApiServer:
         return None
 
     def _handle(self, request: Request) -> tuple[int, Object]:
-        target = _parse_path(request.path)
+        target = parse_path(request.path)
         match request.method:
             case "GET" if target.name:
                 return 200, self.store.get(target)
@@ -332,8 +309,8 @@ class FakeApiServer:
             "items": selected[start : start + limit],
         }
 
-    async def _watch(self, request: Request, writer: asyncio.StreamWriter) -> None:
-        target = _parse_path(request.path)
+    async def _watch(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        target = parse_path(request.path)
         version = int(request.query.get("resourceVersion") or "0")
         gone = ApiError(410, "Expired", f"too old resource version: {version} ({self.store.oldest})")
         if version < self.store.oldest and self.gone_as_status:
@@ -354,65 +331,30 @@ class FakeApiServer:
         self._streams.add(stream)
         try:
             async with asyncio.timeout(float(request.query.get("timeoutSeconds", "3600"))):
-                await _send_stream(writer, stream)
+                await _send_stream(reader, writer, stream)
         except TimeoutError:
             writer.write(b"0\r\n\r\n")
         finally:
             self._streams.discard(stream)
 
 
-async def _read_request(reader: asyncio.StreamReader) -> Request | None:
-    """Read one request, None when the client closed the connection."""
-    try:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    except asyncio.IncompleteReadError:
-        return None
-    first, *lines = head.strip().split("\r\n")
-    method, url, _ = first.split(" ")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    content = await reader.readexactly(int(headers.get("content-length", "0")))
-    parts = urlsplit(url)
-    body = json.loads(content) if content else None
-    return Request(method, unquote(parts.path), dict(parse_qsl(parts.query)), headers, body)
-
-
-async def _send(
-    request: Request,
-    writer: asyncio.StreamWriter,
-    status: int,
-    body: bytes,
-    extra: Iterator[str] | tuple[str, ...] = (),
-) -> None:
-    request.status = status
-    head = [f"HTTP/1.1 {status} X", "Content-Type: application/json", f"Content-Length: {len(body)}", *extra]
-    writer.write("\r\n".join([*head, "", ""]).encode() + body)
-    await writer.drain()
-
-
 async def _send_fault(request: Request, writer: asyncio.StreamWriter, fault: Fault) -> None:
     extra = () if fault.retry_after is None else (f"Retry-After: {fault.retry_after}",)
     error = ApiError(fault.status, _REASONS.get(fault.status, "Unknown"), f"injected {fault.status}")
     body = json.dumps(error.status()).encode() if fault.body is None else fault.body
-    await _send(request, writer, fault.status, body, extra)
+    await send(request, writer, fault.status, body, extra)
 
 
-async def _send_stream(writer: asyncio.StreamWriter, stream: _Stream) -> None:
+async def _send_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: _Stream) -> None:
+    """Send what the stream gets until it is ended here or the client goes away."""
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
-    await writer.drain()
-    while (line := await stream.lines.get()) is not None:
-        writer.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
-        await writer.drain()
-    writer.write(b"0\r\n\r\n")
-
-
-def _parse_path(path: str) -> Target:
-    match = _PATH.fullmatch(path)
-    if match is None:
-        raise ApiError(404, "NotFound", f"the server could not find the requested resource {path}")
-    return Target(
-        match["core"] or match["group"],
-        match["plural"],
-        match["namespace"] or "",
-        match["name"] or "",
-        match["sub"] or "",
-    )
+    gone = asyncio.create_task(reader.read(1))
+    gone.add_done_callback(lambda _: stream.lines.put_nowait(None))
+    try:
+        while (line := await stream.lines.get()) is not None:
+            writer.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
+    finally:
+        gone.cancel()
+        await asyncio.wait([gone])

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from reconciler.kernel import background
 from reconciler.kernel.background import BackgroundTasks, TaskKey
 from reconciler.kernel.resources import ObjectKey
 from tests.fakes.waiting import until
@@ -183,6 +184,25 @@ async def test_what_does_not_drain_in_time_is_cancelled_and_named(
     await tasks.stop(drain={"operation"}, seconds=0.01)
     assert not gate.running
     assert "operation up of default/model" in caplog.text
+
+
+async def test_what_ignores_its_cancellation_is_left_behind_and_named(
+    tasks: BackgroundTasks, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "_UNWIND_SECONDS", 0.01)
+    gate, ended = Gate(), asyncio.Event()
+
+    async def stubborn() -> None:
+        try:
+            await gate.work()
+        finally:
+            await ended.wait()
+
+    tasks.start(TaskKey(OWNER, "operation", "up"), stubborn)
+    await until(lambda: gate.running)
+    await tasks.stop()
+    assert "default/model/operation/up ignores its cancellation" in caplog.text
+    ended.set()
 
 
 async def test_a_failure_nobody_read_is_logged_when_it_goes(
