@@ -5,7 +5,7 @@ Everything is kept in a storage of its own, apart from other users of buildah on
 is there already is not written again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,6 +84,11 @@ class Buildah:
             Its id in the storage, for `Recipe.images` and as a value of build arguments.
         """
         return self._run("pull", "--quiet", f"oci:{_LAYOUT}:{name}").strip()
+
+    def forget(self, names: Container[str]) -> None:
+        """Remove images from the layout, and what was pulled of older ones from the storage."""
+        if self.layout.keep(lambda name: name not in names):
+            self._run("rmi", "--prune")
 
     def _run(self, *arguments: str) -> str:
         storage = (f"--root={self.directory / 'storage'}", f"--runroot={self.directory / 'run'}")

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,9 @@ Progress = Callable[[str], None]
 
 ARCHIVES = ROOT / ".local" / "images"
 _NAMESPACE = "decisionmodel.local"
+
+_KEPT_BUILDS = 3
+"""Of each image: as many work trees can take turns without building anew."""
 
 
 def build_base_image(progress: Progress) -> Archive:
@@ -101,7 +104,19 @@ def _built(image: Image, buildah: Buildah, progress: Progress) -> BuiltImage:
     built = buildah.layout.find(image.reference)
     if built is None:
         raise ImageBuildError(f"buildah reported success but wrote no {image.reference} to {buildah.layout.directory}")
+    buildah.forget(superseded(image.name, buildah.layout.names()))
     return built
+
+
+def superseded(name: str, references: Sequence[str]) -> frozenset[str]:
+    """The builds of an image that are not worth their space any more: all but the newest few.
+
+    Args:
+        name: of the image.
+        references: `<name>-<key>` of all images, oldest first.
+    """
+    builds = [reference for reference in references if reference.rpartition("-")[0] == name]
+    return frozenset(builds[:-_KEPT_BUILDS])
 
 
 def _parent_of(image: Image, buildah: Buildah) -> BuiltImage | None:

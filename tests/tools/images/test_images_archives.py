@@ -103,3 +103,16 @@ def test_an_archives_lineage_starts_at_the_bottom() -> None:
     runtime = Archive(Path("runtime.tar"), "runtime:1", "sha256:1", base)
     code = Archive(Path("code.tar"), "code:1", "sha256:2", runtime)
     assert code.lineage() == (base, runtime, code)
+
+
+def test_forgotten_images_leave_nothing_that_no_other_needs(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "layout")
+    add_image(layout, "old-1", [b"shared", b"old"])
+    kept = add_image(layout, "new-1", [b"shared", b"new"])
+    assert layout.keep(lambda name: name != "old-1") == 1
+    assert layout.names() == ["new-1"]
+    assert layout.find("new-1") == kept
+    left = {path.read_bytes() for path in (layout.directory / "blobs/sha256").iterdir()}
+    assert {b"shared", b"new"} <= left
+    assert b"old" not in left
+    assert layout.keep(lambda _name: True) == 0

@@ -10,7 +10,7 @@ import pytest
 
 from tools.images.archives import Archive
 from tools.images.buildah import Buildah
-from tools.images.builds import made
+from tools.images.builds import made, superseded
 from tools.images.errors import ImageBuildError
 from tools.images.layout import Layout
 from tools.images.recipes import Image
@@ -121,3 +121,16 @@ def test_only_root_can_build(builds: Builds, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(ImageBuildError, match="as root"):
         builds.make(builds.image("base", KEYS[0]))
+
+
+@pytest.mark.parametrize(
+    ("references", "expected"),
+    [
+        ([], set()),
+        (["code-1", "code-2", "code-3"], set()),
+        (["code-1", "code-runtime-1", "code-2", "code-3", "code-4"], {"code-1"}),
+        (["code-1", "code-2", "code-3", "code-4", "code-5"], {"code-1", "code-2"}),
+    ],
+)
+def test_the_newest_builds_of_an_image_are_kept(references: list[str], expected: set[str]) -> None:
+    assert superseded("code", references) == expected
