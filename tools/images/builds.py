@@ -22,7 +22,7 @@ ARCHIVES = ROOT / ".local" / "images"
 _NAMESPACE = "decisionmodel.local"
 
 _KEPT_BUILDS = 3
-"""Of each image: as many work trees can take turns without building anew."""
+"""Of each image, in the cache and as archives: as many work trees can take turns without building anew."""
 
 
 def build_base_image(progress: Progress) -> Archive:
@@ -70,7 +70,7 @@ def made(image: Image, progress: Progress, archives: Path = ARCHIVES, cache: Pat
     Args:
         image: what to make.
         progress: told of every step that takes time.
-        archives: where archives are kept; older ones of the same image are removed.
+        archives: where archives are kept; of each image the newest few.
         cache: where buildah keeps what it built, shared by the user's work trees.
 
     Raises:
@@ -91,7 +91,7 @@ def _archive_of(image: Image, buildah: Buildah, archives: Path, progress: Progre
     if not path.exists():
         with _timed(f"{image.name}: writing the archive", progress):
             write_archive(path, buildah.layout, built, _parent_of(image, buildah))
-        _remove_others(image, path)
+        _remove_superseded(image, archives)
     return Archive(path, f"{_NAMESPACE}/{image.name}:{image.key}", built.identity, parent)
 
 
@@ -123,10 +123,11 @@ def _parent_of(image: Image, buildah: Buildah) -> BuiltImage | None:
     return buildah.layout.find(image.parent.reference) if image.parent else None
 
 
-def _remove_others(image: Image, kept: Path) -> None:
-    for other in kept.parent.glob(f"{image.name}-{'[0-9a-f]' * len(image.key)}.tar"):
-        if other != kept:
-            other.unlink()
+def _remove_superseded(image: Image, archives: Path) -> None:
+    """Not all but the newest: another process may be about to import the one before."""
+    by_age = sorted(archives.glob(f"{image.name}-*.tar"), key=lambda path: path.stat().st_mtime_ns)
+    for reference in superseded(image.name, [path.stem for path in by_age]):
+        (archives / f"{reference}.tar").unlink()
 
 
 @contextmanager
