@@ -34,6 +34,7 @@ _STDERR_TABLE: _Table = (
         r"unable to (open|check).* bucket",
         r"no ?such ?bucket",
         r"read \S*meta\.yaml",
+        r"no such file or directory",
         r"permission denied",
         r"no space left on device",
         r"read-only file system",

@@ -100,7 +100,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 @pytest.fixture
 def stand_in(shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     # A test before may have cost the shared driver its worker.
-    shared.runner.run(until(lambda: len(descendants()) == 1))
+    shared.runner.run(until(lambda: len(workers()) == 1))
     directory = tmp_path / "stand-in"
     directory.mkdir()
     monkeypatch.setenv("STAND_IN", str(directory))
@@ -142,6 +142,18 @@ def descendants() -> set[int]:
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return found - {os.getpid()}
+
+
+def workers() -> set[int]:
+    """The worker processes below this one."""
+    return {pid for pid in descendants() if b"reconciler.driver.worker" in _command_line(pid)}
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def _parent(entry: Path) -> int | None:

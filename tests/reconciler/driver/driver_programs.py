@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -40,3 +41,53 @@ def hang_after_telling(path: Path) -> None:
 def kill_own_process() -> None:
     """Take the worker process down."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where a program's objects go."""
+
+    kubeconfig: str
+    namespace: str
+
+
+def declare_config_maps(cluster: Cluster, count: int, value: str = "1") -> None:
+    """Declare ConfigMaps as the product declares its objects: fixed field manager, no waiting."""
+    import pulumi  # noqa: PLC0415 -- slow, and only workers need it
+    import pulumi_kubernetes as kubernetes  # noqa: PLC0415 -- as above
+
+    provider = kubernetes.Provider(
+        "kubernetes",
+        kubeconfig=cluster.kubeconfig,
+        cluster_identifier="test",
+        enable_config_map_mutable=True,
+    )
+    for number in range(count):
+        kubernetes.core.v1.ConfigMap(
+            f"settings-{number}",
+            metadata={
+                "name": f"settings-{number}",
+                "namespace": cluster.namespace,
+                "annotations": {"pulumi.com/skipAwait": "true", "pulumi.com/patchFieldManager": "driver-test"},
+            },
+            data={"key": value},
+            opts=pulumi.ResourceOptions(provider=provider),
+        )
+
+
+def declare_invalid_service(cluster: Cluster) -> None:
+    """Declare a Service that the API server refuses."""
+    import pulumi  # noqa: PLC0415 -- slow, and only workers need it
+    import pulumi_kubernetes as kubernetes  # noqa: PLC0415 -- as above
+
+    provider = kubernetes.Provider("kubernetes", kubeconfig=cluster.kubeconfig, cluster_identifier="test")
+    kubernetes.core.v1.Service(
+        "broken",
+        metadata={
+            "name": "broken",
+            "namespace": cluster.namespace,
+            "annotations": {"pulumi.com/skipAwait": "true"},
+        },
+        spec={"ports": [{"port": 80}, {"port": 81}]},
+        opts=pulumi.ResourceOptions(provider=provider),
+    )

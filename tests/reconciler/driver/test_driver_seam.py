@@ -25,7 +25,7 @@ from reconciler.driver import (
 )
 from reconciler.driver.errors import WorkerLostError
 from tests.reconciler.driver import driver_programs
-from tests.reconciler.driver.conftest import StandIn, descendants, exists, make_operation, until
+from tests.reconciler.driver.conftest import StandIn, exists, make_operation, until, workers
 
 URN = "urn:pulumi:shop.fraud.1a2b3c4d::decisionmodel::kubernetes:core/v1:Service::fraud"
 
@@ -217,13 +217,13 @@ def test_a_call_cancelled_in_the_queue_never_starts_a_process(stand_in: StandIn)
 
 
 def test_closing_lets_running_operations_end(stand_in: StandIn) -> None:
-    others, own = descendants(), set[int]()
+    others, own = workers(), set[int]()
     stand_in.answers(up=[{"wait_for": "go"}])
 
     async def use(driver: StackDriver) -> Outcome:
         running = asyncio.create_task(driver.run(make_operation()))
         await until((stand_in.directory / "go.waiting").exists)
-        own.update(descendants() - others)
+        own.update(workers() - others)
         closing = asyncio.create_task(driver.close(grace_seconds=20))
         await asyncio.sleep(0)
         with pytest.raises(DriverClosedError):
@@ -234,23 +234,23 @@ def test_closing_lets_running_operations_end(stand_in: StandIn) -> None:
 
     assert stand_in.run_fresh(use).failure is None
     assert own
-    assert not any(map(exists, own))
+    assert not any(map(exists, own | {call["pid"] for call in stand_in.calls()}))
 
 
 def test_closing_stops_what_outlives_the_grace(stand_in: StandIn) -> None:
-    others, own = descendants(), set[int]()
+    others, own = workers(), set[int]()
     stand_in.answers(up=[{"wait_for": "never", "exit_on_sigterm": 8}])
 
     async def use(driver: StackDriver) -> Outcome:
         running = asyncio.create_task(driver.run(make_operation()))
         await until((stand_in.directory / "never.waiting").exists)
-        own.update(descendants() - others)
+        own.update(workers() - others)
         await driver.close(grace_seconds=0)
         return await running
 
     assert reason_of(stand_in.run_fresh(use)) is FailureReason.INTERRUPTED
     assert own
-    assert not any(map(exists, own))
+    assert not any(map(exists, own | {call["pid"] for call in stand_in.calls()}))
 
 
 def test_a_driver_that_was_not_started_refuses(stand_in: StandIn) -> None:
@@ -290,7 +290,7 @@ def test_stacks_run_side_by_side_up_to_the_pool(stand_in: StandIn) -> None:
 
 def test_a_worker_that_dies_with_the_program_is_replaced(stand_in: StandIn) -> None:
     async def use(driver: StackDriver) -> tuple[Outcome, Outcome]:
-        (worker,) = descendants()
+        (worker,) = workers()
         stand_in.answers(up=[{"wait_for": "go"}, {}])
         first = asyncio.create_task(driver.run(make_operation()))
         await until((stand_in.directory / "go.waiting").exists)
@@ -305,7 +305,7 @@ def test_a_worker_that_dies_with_the_program_is_replaced(stand_in: StandIn) -> N
 
 def test_a_worker_that_died_while_idle_goes_unnoticed(stand_in: StandIn) -> None:
     async def use(driver: StackDriver) -> Outcome:
-        (worker,) = descendants()
+        (worker,) = workers()
         os.kill(worker, signal.SIGKILL)
         await until(lambda: not exists(worker))
         return await driver.run(make_operation())
@@ -314,13 +314,13 @@ def test_a_worker_that_died_while_idle_goes_unnoticed(stand_in: StandIn) -> None
 
 
 def test_workers_are_recycled_after_their_share(stand_in: StandIn) -> None:
-    others = descendants()
+    others = workers()
 
     async def use(driver: StackDriver) -> list[int]:
         seen: list[int] = []
         for _ in range(3):
-            await until(lambda: len(descendants() - others) == 1)
-            seen += descendants() - others
+            await until(lambda: len(workers() - others) == 1)
+            seen += workers() - others
             assert (await driver.run(make_operation())).failure is None
         return seen
 
