@@ -128,7 +128,7 @@ class Reflector:
         return self._next_delay(lived)
 
     def _after_failure(self, error: KubernetesError, lived: float) -> float:
-        relist = _asks_for_list(error)
+        relist = _asks_for_list(error, lived)
         if relist:
             self._version = None
         if relist and lived >= self._policy.settled_after:
@@ -231,9 +231,11 @@ def reflectors_for(
     ]
 
 
-def _asks_for_list(error: KubernetesError) -> bool:
-    """Whether the version we watch from is unusable.
+def _asks_for_list(error: KubernetesError, lived: float) -> bool:
+    """Whether the version we watch from may be unusable.
 
-    410 says it is too old; 400 that it cannot be read; "too large" that the server's history went back behind it.
+    410 says it is too old, 400 that it cannot be read. A version the server has not reached, as after a restored
+    backup, it answers with a stream that is open and silent, without even bookmarks: so silence asks for a list as
+    well.
     """
-    return isinstance(error, Expired | Invalid) or "ResourceVersionTooLarge" in error.causes
+    return isinstance(error, Expired | Invalid) or (error.reason == "Timeout" and lived > 0)
