@@ -31,7 +31,7 @@ def oddities(origins: Origins) -> Iterator[Oddity]:
     yield _upper_case_host(origins)
     yield _edited("odd:malformed-digest", origins, _malform_digest)
     yield _edited("odd:schema-1", origins, lambda document: document.update(schemaVersion=1))
-    yield _edited("odd:huge", origins, lambda document: document.update(padding="x" * HUGE_MANIFEST_BYTES))
+    yield _huge(origins)
     yield Oddity("odd:invalid-json", b'{"schemaVersion": 2, "layers": [')
     yield Oddity("odd:not-an-object", b"[]")
 
@@ -51,6 +51,12 @@ def _edited(name: str, origins: Origins, edit: Callable[[dict[str, Any]], None])
     document = manifest(model.config, model.layers, origins)
     edit(document)
     return Oddity(name, json_bytes(document), (model.config, *model.layers))
+
+
+def _huge(origins: Origins) -> Oddity:
+    """A well-formed manifest with much white space after it."""
+    oddity = _published(_base("odd:huge"), origins)
+    return replace(oddity, manifest=oddity.manifest + b" " * HUGE_MANIFEST_BYTES)
 
 
 def _malform_digest(document: dict[str, Any]) -> None:
