@@ -33,7 +33,8 @@ MODEL = "support-router"
 ROOT = Path(__file__).parent.parent
 # The candidate must fit beside the stable on the smallest machine: two cores, of which the stable requests one.
 CHANGED = {"model": "laya:multilingual", "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}}}
-BROKEN = {"model": "laya:en-broken", "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}}}
+# A tag pinned to bytes that its registry does not serve (any more).
+BROKEN = {"model": "laya:en-worse", "digest": "0" * 64, "resources": CHANGED["resources"]}
 
 
 class DemoError(Exception):
@@ -71,8 +72,8 @@ _SUGGESTIONS = f"""  export KUBECONFIG={ROOT}/.local/{CLUSTER}/kubeconfig
   kubectl get dm -o wide
   kubectl describe dm {MODEL}
   kubectl -n decision-model-operator-system logs deploy/decision-model-operator-controller-manager
-  kubectl annotate dm {MODEL} decisionmodel.io/retry="$(date +%s)" --overwrite   # try the broken tag once more
-  kubectl patch dm {MODEL} --type=merge -p '{{"spec":{{"model":"laya:multilingual"}}}}'   # back to what serves
+  kubectl annotate dm {MODEL} decisionmodel.io/retry="$(date +%s)" --overwrite   # try once more
+  kubectl patch dm {MODEL} --type=merge -p '{{"spec":{{"model":"laya:multilingual","digest":null}}}}'   # back
 
   make cluster-down CLUSTER={CLUSTER}   # takes all of it down"""
 
@@ -105,7 +106,9 @@ def _roll_out(environment: Environment) -> None:
         f"Changing the model to {CHANGED['model']}: a candidate beside the stable, then traffic",
         lambda: _change(kubectl),
     )
-    step(f"Changing the model to {BROKEN['model']}: its bytes do not match", lambda: _break(kubectl))
+    step(
+        f"Changing the model to {BROKEN['model']}, pinned to bytes its registry does not serve", lambda: _break(kubectl)
+    )
     tally = asking.tally()
     asking.stop()
     print(f"• The client asked {tally['asked']} times, {tally['failed']} failed, slowest {tally['slowest_ms']} ms")

@@ -1,0 +1,169 @@
+"""What cluster tests do and see, all of it through kubectl and the stand-ins' own switches."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tools.environment import CONTROL_PORT, REGISTRY, Environment
+from tools.kubectl import Kubectl, wait_until
+from tools.observer import Asking, Object, condition, is_observed, phase
+
+SYSTEM = "decision-model-operator-system"
+OPERATOR = "decision-model-operator-controller-manager"
+SMALL = {"requests": {"cpu": "20m", "memory": "32Mi"}}
+OWNED_KINDS = "deployments,jobs,persistentvolumeclaims,services,poddisruptionbudgets,configmaps,pods,replicasets"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One namespace of the test cluster."""
+
+    environment: Environment
+    namespace: str
+
+    @property
+    def kubectl(self) -> Kubectl:
+        """Run kubectl as administrator."""
+        return self.environment.kubectl
+
+    def declare(self, name: str, model: str = "laya:en", **spec: Any) -> Object:
+        """Apply a DecisionModel with small requests, so that several fit on the node."""
+        manifest = decision_model(name, self.namespace, model, **spec)
+        self.kubectl.apply(manifest)
+        return manifest
+
+    def edit(self, name: str, **spec: Any) -> None:
+        """Merge fields into a DecisionModel's spec."""
+        patch = json.dumps({"spec": spec})
+        self.kubectl.run("patch", "dm", name, "-n", self.namespace, "--type=merge", "-p", patch)
+
+    def annotate(self, name: str, key: str, value: str) -> None:
+        """Set an annotation of a DecisionModel."""
+        self.kubectl.run("annotate", "dm", name, f"{key}={value}", "-n", self.namespace, "--overwrite")
+
+    def model(self, name: str) -> Object:
+        """Return a DecisionModel, empty when there is none."""
+        return self.kubectl.get("decisionmodel", name, self.namespace) or {}
+
+    def wait(self, name: str, what: str, holds: Callable[[Object], bool], timeout: float = 90) -> Object:
+        """Wait until a DecisionModel's status speaks about its spec and `holds`."""
+        last: Object = {}
+
+        def look() -> Object | None:
+            nonlocal last
+            last = self.model(name)
+            return last if last and is_observed(last) and holds(last) else None
+
+        try:
+            return wait_until(f"{name} to be {what}", look, timeout)
+        except Exception as error:
+            error.add_note(json.dumps(last.get("status", {}), indent=1))
+            error.add_note(self.operator_log(60))
+            raise
+
+    def wait_ready(self, name: str, timeout: float = 90) -> Object:
+        """Wait until a DecisionModel is Ready on what its spec asks for."""
+        return self.wait(name, "Ready", lambda dm: phase(dm) == "Ready" and is_serving_its_spec(dm), timeout)
+
+    def wait_rejected(self, name: str, timeout: float = 90) -> Object:
+        """Wait until a candidate was rejected."""
+        return self.wait(name, "RolledBack", lambda dm: phase(dm) == "RolledBack", timeout)
+
+    def selected(self, name: str) -> str:
+        """Return the revision the Service selects, empty without a Service."""
+        service = self.kubectl.get("service", name, self.namespace) or {}
+        return str(service.get("spec", {}).get("selector", {}).get("decisionmodel.io/revision", ""))
+
+    def children(self, name: str) -> dict[str, list[str]]:
+        """Return the names of all objects that carry the DecisionModel's name label, by kind."""
+        listed = self.kubectl.run(
+            "get", OWNED_KINDS, "-n", self.namespace, "-l", f"decisionmodel.io/name={name}", "-o", "json"
+        )
+        found: dict[str, list[str]] = {}
+        for item in json.loads(listed)["items"]:
+            found.setdefault(item["kind"], []).append(item["metadata"]["name"])
+        return found
+
+    def events(self, name: str) -> list[tuple[str, str]]:
+        """Return reason and note of a DecisionModel's Events, counting repetitions once each."""
+        listed = json.loads(self.kubectl.run("get", "events.events.k8s.io", "-n", self.namespace, "-o", "json"))
+        return [
+            (item["reason"], item.get("note", ""))
+            for item in listed["items"]
+            for _ in range(item.get("series", {}).get("count", 1))
+            if item["regarding"]["kind"] == "DecisionModel" and item["regarding"]["name"] == name
+        ]
+
+    def operator_log(self, lines: int) -> str:
+        """Return the end of the reconciler's log."""
+        return self.kubectl.run("logs", f"deploy/{OPERATOR}", "-n", SYSTEM, f"--tail={lines}")
+
+    def metric(self, name: str) -> float:
+        """Return the sum of a metric of the reconciler over all labels."""
+        lines = self.proxied(SYSTEM, f"deploy/{OPERATOR}", 8080, "/metrics").splitlines()
+        matching = (re.fullmatch(rf"{name}(?:\{{[^}}]*\}})? ([0-9.eE+-]+)", line) for line in lines)
+        return sum(float(match[1]) for match in matching if match)
+
+    def registry_requests(self) -> list[dict[str, Any]]:
+        """Return what the stand-in registry was asked."""
+        return list(json.loads(self.proxied(REGISTRY, f"deploy/{REGISTRY}", CONTROL_PORT, "/requests")))
+
+    def registry(self, method: str, path: str, body: Any = None) -> str:
+        """Call the registry's control API."""
+        return self.proxied(REGISTRY, f"deploy/{REGISTRY}", CONTROL_PORT, path, method, body)
+
+    def proxied(
+        self, namespace: str, workload: str, port: int, path: str, method: str = "GET", body: Any = None
+    ) -> str:
+        """Send one HTTP request to a Pod from inside it, with the Python that every image here has."""
+        program = (
+            "import sys,urllib.request as u;"
+            "r=u.Request(sys.argv[1],method=sys.argv[2],data=sys.argv[3].encode() or None);"
+            "sys.stdout.write(u.urlopen(r,timeout=10).read().decode())"
+        )
+        data = "" if body is None else json.dumps(body)
+        url = f"http://127.0.0.1:{port}{path}"
+        return self.kubectl.run("exec", workload, "-n", namespace, "--", "python3", "-c", program, url, method, data)
+
+
+def decision_model(name: str, namespace: str, model: str, **spec: Any) -> Object:
+    """Return a DecisionModel manifest with small requests."""
+    return {
+        "apiVersion": "decisionmodel.io/v1alpha1",
+        "kind": "DecisionModel",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"model": model, "resources": SMALL, "cache": {"size": "64Mi"}, **spec},
+    }
+
+
+def is_serving_its_spec(model: Object) -> bool:
+    """Whether the stable revision is of the model that the spec names, with all replicas ready."""
+    status = model["status"]
+    stable = status.get("stableRevision", {})
+    replicas = status.get("replicas", {})
+    wanted = model["spec"].get("replicas", 1)
+    return bool(stable.get("model") == model["spec"]["model"] and replicas.get("modelReady") == wanted)
+
+
+def reason(model: Object, type_: str) -> str:
+    """Return the reason of a condition."""
+    return str(condition(model, type_).get("reason", ""))
+
+
+@contextmanager
+def no_failed_request(bench: Bench, name: str) -> Iterator[None]:
+    """Let a client in the cluster ask `name` every 50 ms, and insist that it always got its answer."""
+    asking = Asking(bench.kubectl, bench.environment.images.registry.name, name, bench.namespace)
+    asking.start()
+    yield
+    before = asking.tally()["asked"]
+    tally = wait_until(
+        "the client to have seen the end", lambda: t if (t := asking.tally())["asked"] > before + 20 else None, 30
+    )
+    asking.stop()
+    assert tally["failed"] == 0, tally
