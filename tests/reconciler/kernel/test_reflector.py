@@ -374,13 +374,29 @@ async def test_our_own_newer_write_survives_an_older_list_and_older_events(
 ) -> None:
     server.put("v1", "pods", pod("a", uid="u"))
     ours = {**pod("a", uid="u", resourceVersion="50000"), "spec": {"node": "ours"}}
-    async with running(make(client, store)):
+    reflector = make(client, store)
+    async with running(reflector):
         assert store.upsert_newer(ours)
         touch(server, "a", "older")
         touch(server, "b", "n1")
         await until(lambda: "b" in names(store))
         assert (store.get(KEY) or {})["spec"] == {"node": "ours"}
+        created = ObjectKey("default", "created")
+        assert store.upsert_newer(pod("created", uid="c", resourceVersion="50001"))
         server.expire_history()
         server.send_error(ApiError(410, "Expired", "too old"))
-        await until(lambda: len(lists(server)) == 2)
+        await until(lambda: reflector.status.relists == 2)
         assert (store.get(KEY) or {})["spec"] == {"node": "ours"}
+        assert store.get(created) is not None
+
+
+async def test_an_old_deletion_spares_what_we_created_again(
+    server: FakeApiServer, client: KubernetesClient, store: Store
+) -> None:
+    server.put("v1", "pods", pod("a", uid="old"))
+    reflector = make(client, store)
+    async with running(reflector):
+        assert store.upsert_newer(pod("a", uid="new", resourceVersion="50000"))
+        server.remove("v1", "pods", "default", "a")
+        await until(lambda: reflector.status.events == 1)
+        assert (store.get(KEY) or {})["metadata"]["uid"] == "new"
