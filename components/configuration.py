@@ -62,10 +62,12 @@ class ManagerFlags(_Section):
     ollaya_registry: str | None = None
     ollaya_hf_endpoint: str | None = None
     max_concurrent_reconciles: Annotated[int, Field(ge=1)] | None = None
-    max_concurrent_rollouts: Annotated[int, Field(ge=0)] | None = None
     runtime_version_policy: RuntimeVersionPolicy | None = None
     watch_namespaces: tuple[str, ...] = ()
     metrics_bind_address: str | None = None
+    stack_workers: Annotated[int, Field(ge=1, le=32)] = 2
+    """Stack operations at once. Left to itself the reconciler takes one for each core of its node, however little
+    memory it may use; a worker with its running operation needs up to 0.4 GiB."""
 
     @model_validator(mode="after")
     def _namespaces_are_names(self) -> Self:
@@ -95,7 +97,6 @@ class Resources(_Section):
     """What the reconciler's container asks for and may use at most."""
 
     requests: Mapping[str, Quantity] = Field(default_factory=lambda: {"cpu": "200m", "memory": "512Mi"})
-    # Each running operation holds a CLI and a provider, about 0.25 GiB together.
     limits: Mapping[str, Quantity] = Field(default_factory=lambda: {"memory": "2Gi"})
 
 

@@ -44,7 +44,15 @@ def _container(configuration: PlatformConfiguration) -> dict[str, Any]:
         "name": "manager",
         "image": configuration.image,
         "imagePullPolicy": "IfNotPresent",
-        "args": [f"--health-probe-bind-address=:{HEALTH_PORT}", *configuration.manager.arguments()],
+        "args": [
+            f"--health-probe-bind-address=:{HEALTH_PORT}",
+            f"--pulumi-home={_ENGINE_HOME}",
+            # The states hold no secret (Secrets are referenced by name), so they are encrypted with the empty
+            # passphrase: one kept in a Secret would protect nothing and could be lost.
+            f"--state-backend=file://{_STATE_DIRECTORY}",
+            f"--work-directory={_WORK_DIRECTORY}",
+            *configuration.manager.arguments(),
+        ],
         "env": _environment(configuration),
         "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
         "livenessProbe": _probe("/healthz", delay=15, period=20),
@@ -65,16 +73,8 @@ def _container(configuration: PlatformConfiguration) -> dict[str, Any]:
 
 
 def _environment(configuration: PlatformConfiguration) -> list[JsonObject]:
-    # The states hold no secret (Secrets are referenced by name), so they are encrypted with the empty passphrase:
-    # one kept in a Secret would protect nothing and could be lost.
-    fixed = {
-        "PULUMI_HOME": _ENGINE_HOME,
-        "PULUMI_BACKEND_URL": f"file://{_STATE_DIRECTORY}",
-        "DECISIONMODEL_WORK_DIRECTORY": _WORK_DIRECTORY,
-        # The engine signs its locks with the user's name, and this uid has no entry in the image's passwd.
-        "USER": "decisionmodel",
-        "HOME": _WORK_DIRECTORY,
-    }
+    # This uid has no entry in the image's passwd, and the engine signs its locks with the user's name.
+    fixed = {"USER": "decisionmodel", "HOME": _WORK_DIRECTORY}
     own = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
     plain = sorted({**fixed, **configuration.environment}.items())
     return [

@@ -18,7 +18,7 @@ def test_an_image_is_all_it_takes() -> None:
 
     assert configuration.image == "reconciler:1"
     assert configuration.replicas == 1
-    assert configuration.manager.arguments() == []
+    assert configuration.manager.arguments() == ["--stack-workers=2"]
     assert configuration.state.size is None
     assert configuration.models is None
 
@@ -56,7 +56,7 @@ def test_keys_of_others_are_left_to_them() -> None:
         ({"replicas": "2"}, "replicas: more than one needs manager.leaderElect"),
         ({"manager": "leader"}, "decisionmodel:manager: expected an object or a list, got 'leader'"),
         ({"manager": '{"leaderElection": true}'}, "decisionmodel:manager.leaderElection: there is no such key"),
-        ({"manager": '{"maxConcurrentRollouts": -1}'}, "decisionmodel:manager.maxConcurrentRollouts: Input should be"),
+        ({"manager": '{"stackWorkers": 0}'}, "decisionmodel:manager.stackWorkers: Input should be"),
         (
             {"manager": '{"runtimeVersionPolicy": "Newest"}'},
             "decisionmodel:manager.runtimeVersionPolicy: Input should be",
@@ -96,10 +96,10 @@ def test_flags_are_passed_only_when_they_are_set() -> None:
         "ollayaRegistry": "https://mirror",
         "ollayaHfEndpoint": "https://weights",
         "maxConcurrentReconciles": 8,
-        "maxConcurrentRollouts": 0,
         "runtimeVersionPolicy": "FollowOperator",
         "watchNamespaces": ["team-a", "team-b"],
         "metricsBindAddress": ":8443",
+        "stackWorkers": 4,
     }
 
     assert _read(manager=manager).manager.arguments() == [
@@ -111,9 +111,9 @@ def test_flags_are_passed_only_when_they_are_set() -> None:
         "--ollaya-registry=https://mirror",
         "--ollaya-hf-endpoint=https://weights",
         "--max-concurrent-reconciles=8",
-        "--max-concurrent-rollouts=0",
         "--runtime-version-policy=FollowOperator",
         "--watch-namespaces=team-a,team-b",
         "--metrics-bind-address=:8443",
+        "--stack-workers=4",
     ]
-    assert _read(manager={"leaderElect": False, "allowedRegistries": []}).manager.arguments() == []
+    assert _read(manager={"leaderElect": False, "allowedRegistries": []}).manager.arguments() == ["--stack-workers=2"]

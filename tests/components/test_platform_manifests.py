@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import click
 import pytest
 
 from api import crd
-from components.configuration import PlatformConfiguration
+from components.configuration import ManagerFlags, PlatformConfiguration
 from components.platform_manifests import platform_manifests
+from reconciler.options import declared, read_options
 
 OPERATOR = "decision-model-operator"
 SYSTEM = "decision-model-operator-system"
@@ -183,12 +185,13 @@ def test_everything_the_reconciler_writes_to_is_a_volume() -> None:
     (container,) = pod["containers"]
     mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
     environment = {entry["name"]: entry.get("value") for entry in container["env"]}
+    arguments = dict(argument.partition("=")[::2] for argument in container["args"])
 
     assert {
-        environment["PULUMI_BACKEND_URL"].removeprefix("file://"),
-        environment["DECISIONMODEL_WORK_DIRECTORY"],
+        arguments["--state-backend"].removeprefix("file://"),
+        arguments["--work-directory"],
         environment["HOME"],
-        f"{environment['PULUMI_HOME']}/workspaces",
+        f"{arguments['--pulumi-home']}/workspaces",
         "/tmp",
     } == mounted
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
@@ -225,7 +228,7 @@ def test_the_container_runs_what_is_configured() -> None:
     (container,) = _pod(
         image="registry/reconciler:2",
         manager={"ollayaRegistry": "https://mirror"},
-        environment={"HTTPS_PROXY": "http://proxy:3128", "PULUMI_HOME": "/elsewhere"},
+        environment={"HTTPS_PROXY": "http://proxy:3128", "USER": "someone"},
         resources={"limits": {"memory": "1Gi"}},
     )["containers"]
     names = [entry["name"] for entry in container["env"]]
@@ -235,6 +238,34 @@ def test_the_container_runs_what_is_configured() -> None:
     assert {"name": "HTTPS_PROXY", "value": "http://proxy:3128"} in container["env"]
     assert container["resources"]["limits"] == {"memory": "1Gi"}
     assert len(names) == len(set(names))
+
+
+def test_the_reconciler_understands_every_argument() -> None:
+    """Every flag is set here, so that none can be passed which the command line would refuse at start."""
+    manager = {
+        "leaderElect": True,
+        "allowedRegistries": ["mirror"],
+        "allowInsecureRegistries": True,
+        "allowImageOverride": True,
+        "allowUnpinnedRuntimeImages": True,
+        "ollayaRegistry": "https://mirror",
+        "ollayaHfEndpoint": "https://weights",
+        "maxConcurrentReconciles": 8,
+        "runtimeVersionPolicy": "FollowOperator",
+        "watchNamespaces": ["team-a"],
+        "metricsBindAddress": ":8080",
+        "stackWorkers": 4,
+    }
+    assert {*manager} == {field.alias for field in ManagerFlags.model_fields.values()}
+    (container,) = _pod(manager=manager)["containers"]
+    command = declared(click.command("manager")(lambda **flags: read_options(flags, {})))
+
+    understood = command.main(container["args"], standalone_mode=False)
+
+    assert understood.leader_elect is True
+    assert understood.stack_workers == 4
+    assert understood.namespaces == ("team-a",)
+    assert understood.backend_url == "file:///var/lib/decisionmodel/state"
 
 
 def test_every_object_is_applied_under_one_fixed_name() -> None:
