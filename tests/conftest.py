@@ -17,12 +17,18 @@ settings.register_profile("shared", deadline=None, suppress_health_check=[Health
 settings.load_profile("shared")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a person look at the cluster after a failed test."""
+    parser.addoption("--keep-cluster", action="store_true", help="leave the cluster `test` running")
+
+
 @pytest.fixture(scope="session")
-def environment() -> Iterator[Environment]:
+def environment(pytestconfig: pytest.Config) -> Iterator[Environment]:
     """The cluster `test` with the images and the registry in it, but without the platform; taken down at the end."""
     environment = start("test", prepare(print), print)
     yield environment
-    environment.cluster.down()
+    if not pytestconfig.getoption("--keep-cluster"):
+        environment.cluster.down()
 
 
 @pytest.fixture(scope="session")

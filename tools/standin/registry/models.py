@@ -82,7 +82,7 @@ _CANDIDATES = {
     "laya:en-overconfident": replace(_GOOD, temperature=0.25),
 }
 _MISBEHAVING = {
-    "laya:en-wrong-device": replace(_GOOD, switches={"device": "cpu"}),
+    "laya:en-wrong-device": replace(_GOOD, switches={"device": "metal"}),
     "laya:en-unpinned": replace(_GOOD, switches={"unpinned": 3600}),
     "laya:en-no-load": replace(_GOOD, switches={"load_failure": "the graph has an operator that this build lacks"}),
     "laya:en-slow": replace(_GOOD, load_seconds=8.0),

@@ -94,7 +94,7 @@ def test_a_good_model_loads_pinned_on_the_device(registry: Registry, daemon: Dae
 def test_the_wrong_device(daemon: Daemon) -> None:
     pull(daemon, "laya:en-wrong-device")
     assert load(daemon, "laya:en-wrong-device") == 200
-    assert loaded(daemon)["device"] == "cpu"
+    assert loaded(daemon)["device"] == "metal"
 
 
 def test_an_unpinned_model(daemon: Daemon) -> None:
