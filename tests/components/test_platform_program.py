@@ -13,8 +13,6 @@ import pytest
 import yaml
 from pulumi.runtime import MockCallArgs, MockResourceArgs, Mocks, set_all_config, set_mocks
 
-from components.configuration import ConfigurationError
-
 ROOT = Path(__file__).parents[2]
 IMAGE = {"decisionmodel:image": "reconciler:1"}
 
@@ -93,8 +91,13 @@ def test_another_directory_of_models_can_be_named() -> None:
 
 
 def test_nothing_is_declared_when_the_configuration_is_wrong() -> None:
-    with pytest.raises(ConfigurationError, match="decisionmodel:colour: there is no such key"):
+    with pytest.raises(pulumi.RunError, match="decisionmodel:colour: there is no such key"):
         _run("dev", {**IMAGE, "decisionmodel:colour": "blue"})
+
+
+def test_nothing_is_declared_when_there_are_no_models_to_read() -> None:
+    with pytest.raises(pulumi.RunError, match="nowhere: there is no such directory of models"):
+        _run("dev", {**IMAGE, "decisionmodel:models": "nowhere"})
 
 
 def test_the_committed_environments_can_be_declared() -> None:
