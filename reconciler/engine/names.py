@@ -14,7 +14,8 @@ DEFAULT_TAG: Final = "latest"
 
 _SCHEMES: Final = ("http", "https")
 _PART: Final = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,79}")
-_HOST: Final = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::[0-9]{1,5})?")
+_HOST: Final = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::(?P<port>[0-9]{1,5}))?")
+_HIGHEST_PORT: Final = 65535
 _LONGEST_QUOTE: Final = 120
 
 
@@ -60,7 +61,7 @@ class ModelName:
         host = segments.pop(0) if len(segments) > 1 and (scheme or _looks_like_host(segments[0])) else None
         if scheme and host is None:
             raise _refusal(text, "a scheme needs a host before the model")
-        if host is not None and not _HOST.fullmatch(host):
+        if host is not None and not is_host(host):
             raise _refusal(text, "the registry host is malformed")
         if len(segments) > 2:
             raise _refusal(text, "it has more parts than host, namespace and model")
@@ -116,6 +117,12 @@ class ModelName:
     def _names_host(self, default_host: str) -> bool:
         default_port = ":80" if self.scheme == "http" else ":443"
         return self.host is not None and self.host.removesuffix(default_port) == default_host
+
+
+def is_host(text: str) -> bool:
+    """Whether the text is a lower-case registry host with an optional port, as names and allow-lists hold it."""
+    match = _HOST.fullmatch(text)
+    return match is not None and int(match["port"] or 0) <= _HIGHEST_PORT
 
 
 def _folded(text: str) -> str:

@@ -8,7 +8,8 @@ from typing import Final
 from api.quantity import parse_quantity
 from components.desired import JsonObject
 from reconciler.engine.errors import InvalidModelName
-from reconciler.engine.names import DEFAULT_HOST, DEFAULT_NAMESPACE, ModelName
+from reconciler.engine.names import DEFAULT_NAMESPACE, ModelName
+from reconciler.engine.registry_policy import DEFAULT_REGISTRY_URL
 
 GPU: Final = "nvidia.com/gpu"
 
@@ -30,7 +31,7 @@ def default_requests(model: str, device: str, registry_url: str) -> dict[str, st
         return {}
     registry = name.registry(registry_url)
     memory = _MEMORY_REQUESTS.get(f"{name.model}:{name.tag}")
-    if memory is None or name.namespace != DEFAULT_NAMESPACE or registry.base_url != f"https://{DEFAULT_HOST}":
+    if memory is None or name.namespace != DEFAULT_NAMESPACE or registry.base_url != DEFAULT_REGISTRY_URL:
         return {}
     return {"cpu": _CPU_REQUEST} if device == "cuda" else {"cpu": _CPU_REQUEST, "memory": memory}
 

@@ -11,11 +11,11 @@ from components import paths
 from components.desired import EnvironmentVariable, JsonObject, Placement, Prefetch, SecretKey, Serving
 from reconciler.engine.errors import InvalidModelName
 from reconciler.engine.images import THREADS_VERSION, RuntimeVersion, runtime_image
-from reconciler.engine.names import DEFAULT_HOST, ModelName
+from reconciler.engine.names import ModelName
 from reconciler.engine.prefetch import prefetch_script
+from reconciler.engine.registry_policy import DEFAULT_REGISTRY_URL
 from reconciler.engine.resources import GPU, default_requests, serving_resources, thread_count
 
-DEFAULT_REGISTRY: Final = f"https://{DEFAULT_HOST}"
 CACHING_DEADLINE_SECONDS: Final = 1800
 
 _ARCHITECTURE: Final = "kubernetes.io/arch"
@@ -40,7 +40,7 @@ class RevisionRecipe:
     """As in the spec, without defaults."""
     placement: Placement = field(default_factory=Placement)
     """As in the spec, without what a GPU adds."""
-    registry_url: str = DEFAULT_REGISTRY
+    registry_url: str = DEFAULT_REGISTRY_URL
     """The registry the revision was resolved with."""
     hf_endpoint: str | None = None
     api_key: SecretKey | None = None
@@ -159,7 +159,7 @@ def _threads(recipe: RevisionRecipe) -> str | None:
 
 def _registry_variable(recipe: RevisionRecipe) -> dict[str, str | None]:
     """Pull and serve must agree on the registry, since it names a directory of the store."""
-    return {"OLLAYA_REGISTRY": None if recipe.registry_url == DEFAULT_REGISTRY else recipe.registry_url}
+    return {"OLLAYA_REGISTRY": None if recipe.registry_url == DEFAULT_REGISTRY_URL else recipe.registry_url}
 
 
 def _variables(

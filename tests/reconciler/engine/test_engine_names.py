@@ -16,7 +16,7 @@ DEFAULT_URL = "https://ollaya.dev"
 part = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,8}", fullmatch=True)
 host = st.one_of(
     st.sampled_from(["ollaya.dev", "OLLAYA.dev:443", "ollaya.dev:80", "localhost", "mirror", "reg.corp:5000"]),
-    st.from_regex(r"[a-z0-9-]{1,5}(\.[a-z0-9-]{1,5}){0,2}(:[0-9]{1,5})?", fullmatch=True),
+    st.from_regex(r"[a-z0-9-]{1,5}(\.[a-z0-9-]{1,5}){0,2}(:[0-9]{1,4})?", fullmatch=True),
 )
 
 
@@ -76,6 +76,7 @@ def test_canonical_form_follows_the_default_host() -> None:
         "host..x/laya:en",
         ".host/laya:en",
         "host:123456/laya:en",
+        "host:65536/laya:en",
         "host:/laya:en",
         "http://laya:en",
         "http:///laya:en",
