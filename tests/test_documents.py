@@ -1,0 +1,86 @@
+"""What the documents say is so: files exist, commands exist, quoted manifests and keys are the real ones."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import BaseModel
+from pydantic.alias_generators import to_camel
+
+from components.configuration import ManagerFlags, PlatformConfiguration, StateVolume
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", document.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def console_commands() -> Iterator[tuple[str, str]]:
+    for document in DOCUMENTS:
+        for block in blocks(document, "console"):
+            for line in block.splitlines():
+                if line.startswith("$ "):
+                    yield document.name, line[2:].split("#", 1)[0].strip()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text(encoding="utf-8")):
+        assert (document.parent / target).exists(), target
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    text = "\n".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
+    named = set(re.findall(r"`make ([a-z-]+)", text)) | {
+        command.split()[1] for _, command in console_commands() if command.startswith("make ")
+    }
+    assert named <= targets
+    assert {"demo", "test", "check", "bench", "image", "cluster-up", "cluster-down", "deploy"} <= targets
+
+
+def test_the_manifest_in_the_readme_is_the_one_that_the_demo_applies() -> None:
+    (shown,) = blocks(ROOT / "README.md", "yaml")
+    applied = yaml.safe_load((ROOT / "stacks" / "dev" / "support-router.yaml").read_text(encoding="utf-8"))
+    assert yaml.safe_load(shown) == applied
+
+
+def test_the_demo_output_in_the_readme_is_there() -> None:
+    (shown,) = re.findall(
+        r"<!-- demo -->\n```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert "answered: billing" in shown
+    assert ", 0 failed" in shown
+
+
+def test_every_configuration_key_is_documented_and_no_other() -> None:
+    sections: dict[str, type[BaseModel]] = {"manager": ManagerFlags, "state": StateVolume}
+    keys = {to_camel(name) for name in PlatformConfiguration.model_fields} - sections.keys()
+    for section, fields in sections.items():
+        keys |= {f"{section}.{to_camel(name)}" for name in fields.model_fields}
+    documented = re.findall(
+        r"^\| `([a-zA-Z.]+)` \|", (ROOT / "docs" / "environments.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert sorted(documented) == sorted(keys)
+
+
+def test_requirements_are_what_the_lock_says() -> None:
+    uv = shutil.which("uv") or next(iter(sorted(Path.home().glob(".cache/decisionmodel/uv-*/bin/uv"))), None)
+    assert uv, "uv is missing: make .venv installs it"
+    exported = subprocess.run(
+        [str(uv), "export", "--quiet", "--locked", "--offline", "--no-dev", "--no-emit-project", "--no-header"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    written = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in written if not line.startswith("#")] == exported.splitlines()
