@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from api.conditions import Reason
 from reconciler.engine.errors import InvalidModelName, RuntimeCallError
 from reconciler.engine.names import DEFAULT_HOST, ModelName
 
@@ -51,13 +52,13 @@ class ExpectedModel:
 
 
 class GateReason(StrEnum):
-    """Reason of the gate `decisionmodel.io/model-ready`."""
+    """The reasons of the gate `decisionmodel.io/model-ready`, out of all reasons of the API."""
 
-    MODEL_READY = "ModelReady"
-    PROBE_ERROR = "ProbeError"
-    DIGEST_MISMATCH = "DigestMismatch"
-    DEVICE_MISMATCH = "DeviceMismatch"
-    NOT_PINNED = "NotPinned"
+    MODEL_READY = Reason.MODEL_READY
+    PROBE_ERROR = Reason.PROBE_ERROR
+    DIGEST_MISMATCH = Reason.DIGEST_MISMATCH
+    DEVICE_MISMATCH = Reason.DEVICE_MISMATCH
+    NOT_PINNED = Reason.NOT_PINNED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.engine.prefetch import PrefetchFailureReason, classify_failure
+from reconciler.engine.prefetch import EXIT_CODES, PrefetchFailureReason, classify_failure
+from tests.components.stacks import rendered, stack
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,9 @@ def test_every_message_has_a_reason_and_a_printable_bounded_detail(message: str,
     assert failure.detail.isprintable()
     assert len(failure.detail) <= 300
     assert classify_failure(message, code).reason in PrefetchFailureReason
+
+
+def test_the_job_gives_up_at_once_on_exactly_the_permanent_codes() -> None:
+    (rule,) = rendered(stack(), "Job")["spec"]["podFailurePolicy"]["rules"]
+    assert (rule["action"], set(rule["onExitCodes"]["values"])) == ("FailJob", set(EXIT_CODES))
+    assert all(classify_failure(None, code).permanent for code in EXIT_CODES)
