@@ -15,6 +15,7 @@ from reconciler.driver.errors import WorkerLostError
 from reconciler.driver.events import EngineReport, Step
 from reconciler.driver.messages import Rejected
 from reconciler.driver.operation import (
+    PROGRAM_KINDS,
     Failure,
     FailureReason,
     Operation,
@@ -45,6 +46,12 @@ class _Try:
     failure: Failure | None
     report: EngineReport = _NO_REPORT
     symptoms: Symptoms = field(default_factory=lambda: Symptoms(reason=None))
+
+
+_STACK_MISSING = _Try(
+    Failure(reason=FailureReason.UNKNOWN, message="the backend has no such stack"),
+    symptoms=Symptoms(reason=FailureReason.UNKNOWN, stack_missing=True),
+)
 
 
 class Execution:
@@ -78,7 +85,7 @@ class Execution:
 
     async def _with_recovery(self) -> _Try:
         taken: set[RecoveryStep] = set()
-        result = await self._try_operation()
+        result = _STACK_MISSING if self._needs_stack_first() else await self._try_operation()
         while step := next_step(self._operation.kind, result.symptoms, taken, lock_owners.lives):
             taken.add(step)
             _LOG.warning("stack %s: %s", self._operation.stack, step, extra={"reason": result.symptoms.reason})
@@ -89,6 +96,12 @@ class Execution:
                 return result
             result = await self._try_operation()
         return result
+
+    def _needs_stack_first(self) -> bool:
+        """Whether the first try can be spared: it takes as long as any to find out that the stack is missing."""
+        return self._operation.kind in PROGRAM_KINDS and housekeeping.is_known_missing(
+            self._settings, self._operation.stack
+        )
 
     async def _try_operation(self) -> _Try:
         kind, stack = self._operation.kind, self._operation.stack

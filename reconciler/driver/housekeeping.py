@@ -1,4 +1,4 @@
-"""Files that the CLI leaves behind and nobody else removes: history entries, temporary directories, project files.
+"""The CLI's files: those it leaves behind and nobody else removes, and those that show what a backend holds.
 
 History is pruned in `file://` backends only. In a bucket the same must be done by a lifecycle rule on
 `.pulumi/history/`; the CLI works with any part of it missing.
@@ -59,6 +59,16 @@ def superseded_history_files(names: list[str], stack: str, keep: int) -> list[st
             entries[int(match[1])].append(name)
     newest_first = sorted(entries, reverse=True)
     return [name for time in newest_first[keep:] for name in entries[time]]
+
+
+def is_known_missing(settings: DriverSettings, stack: str) -> bool:
+    """Whether the backend's files show that there is no such stack; False where only the CLI can tell."""
+    root = file_backend_root(settings.backend_url)
+    if root is None:
+        return False
+    directory = root / ".pulumi" / "stacks" / settings.project
+    # A backend without the directory is new, or laid out in another way.
+    return directory.is_dir() and not any((directory / f"{stack}.json{suffix}").exists() for suffix in ("", ".gz"))
 
 
 def file_backend_root(backend_url: str) -> Path | None:

@@ -108,6 +108,16 @@ def test_the_life_of_a_stack(engine: Engine) -> None:
     assert not list(engine.state.rglob("*.history.json*"))
 
 
+def test_stacks_of_one_backend_are_created_one_after_the_other(engine: Engine) -> None:
+    async def use(driver: StackDriver) -> tuple[str, ...]:
+        for stack in ("one", "two", "one"):
+            operation = make_operation(stack=stack, program=partial(driver_programs.declare_components, 1))
+            assert (await driver.run(operation)).failure is None
+        return await driver.stacks()
+
+    assert engine.run(use) == ("one", "two")
+
+
 def test_a_program_that_raises(engine: Engine) -> None:
     operation = make_operation(program=partial(driver_programs.fail, "no such revision"))
     outcome = engine.run(lambda driver: driver.run(operation))

@@ -348,6 +348,34 @@ def test_a_stack_that_stays_missing_ends_in_a_failure(stand_in: StandIn) -> None
     assert stand_in.commands() == ["up", "stack init", "up"]
 
 
+@pytest.mark.parametrize(
+    ("files", "commands"),
+    [
+        ([], ["stack init", "up"]),
+        (["shop.fraud.1a2b3c4d.json"], ["up"]),
+        (["shop.fraud.1a2b3c4d.json.gz"], ["up"]),
+        (["shop.fraud.1a2b3c4d.json.bak", "shop.fraud.json"], ["stack init", "up"]),
+    ],
+)
+def test_a_stack_whose_file_is_missing_is_created_without_a_first_try(
+    stand_in: StandIn, tmp_path: Path, files: list[str], commands: list[str]
+) -> None:
+    stacks = tmp_path / "state/.pulumi/stacks/decisionmodel"
+    stacks.mkdir(parents=True)
+    for name in files:
+        (stacks / name).touch()
+    assert run_one(stand_in, make_operation(), backend_url=f"file://{tmp_path}/state").failure is None
+    assert stand_in.commands() == commands
+
+
+def test_a_stack_that_cannot_be_created_is_a_failure(stand_in: StandIn, tmp_path: Path) -> None:
+    (tmp_path / "state/.pulumi/stacks/decisionmodel").mkdir(parents=True)
+    stand_in.answers(stack_init=[{"exit": 255, "stderr": "error: read-only file system"}])
+    outcome = run_one(stand_in, make_operation(), backend_url=f"file://{tmp_path}/state")
+    assert reason_of(outcome) is FailureReason.BACKEND_UNREACHABLE
+    assert stand_in.commands() == ["stack init"]
+
+
 @pytest.mark.parametrize("kind", [OperationKind.DESTROY, OperationKind.REMOVE])
 def test_nothing_to_destroy_is_a_success(stand_in: StandIn, kind: OperationKind) -> None:
     missing = [{"exit": 6, "stderr": "error: no stack named 'x' found"}]
