@@ -9,9 +9,9 @@ from typing import Any, Final
 
 FOREVER: Final = math.inf
 _UNIT_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_GROUP: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_GROUP: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _DURATION: Final = re.compile(rf"([+-]?)((?:{_GROUP.pattern})+)")
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _LONGEST_SECONDS: Final = 2**63 / 1e9
 
 

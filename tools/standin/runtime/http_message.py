@@ -27,7 +27,7 @@ class Request:
     def json_object(self) -> dict[str, Any]:
         """Return the body; ApiError `INVALID_JSON` when it is empty, no JSON or no object (spec section 2.2)."""
         try:
-            document = json.loads(self.read_body())
+            document = json.loads(self.read_body(), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise ApiError("INVALID_JSON", f"the request body is not JSON: {error}") from None
         if not isinstance(document, dict):
@@ -44,6 +44,10 @@ class Response:
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     lines: Iterator[bytes] | None = None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

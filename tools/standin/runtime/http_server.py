@@ -119,7 +119,7 @@ class _Connection(BaseHTTPRequestHandler):
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             return self._bounded(self._chunks())
         length = self.headers.get("Content-Length", "0").strip()
-        if not re.fullmatch(r"\d{1,18}", length):
+        if not re.fullmatch(r"[0-9]{1,18}", length):
             raise ApiError("INVALID_JSON", "the Content-Length header is not a number")
         return self._bounded(self._pieces(int(length)))
 

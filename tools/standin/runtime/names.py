@@ -11,7 +11,7 @@ from .errors import InvalidModelNameError
 
 DEFAULT_REGISTRY: Final = "ollaya.dev"
 _PART: Final = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,79}")
-_HOST: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?|\[[0-9a-f:.]+\](:\d{1,5})?")
+_HOST: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?|\[[0-9a-f:.]+\](:[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from .switches import SwitchError, Switches, switches_from_environment
 
 CONTRACT_VERSION: Final = "0.12.0"
 DEFAULT_PORT: Final = 11435
-_DEVICE: Final = re.compile(r"auto|cpu|cuda(:\d+)?|metal|vulkan(:\d+)?")
+_DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]+)?|metal|vulkan(:[0-9]+)?")
 _SINCE: Final = {
     "state_truncated": (0, 7, 2),
     "presets": (0, 10, 0),
@@ -123,7 +123,7 @@ def parse_address(text: str, variable: str = "OLLAYA_HOST") -> Address:
     scheme, found, rest = text.partition("://")
     scheme, rest = (scheme.lower(), rest) if found else ("http", text)
     authority, _, prefix = rest.partition("/")
-    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]*)(?::(\d{1,5}))?", authority)
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]*)(?::([0-9]{1,5}))?", authority)
     if scheme not in {"http", "https"} or match is None or int(match[2] or 0) > 65535:
         raise SettingsError(f"{variable}: {text!r} is not an address such as 127.0.0.1:{DEFAULT_PORT}")
     default_port = 443 if scheme == "https" else DEFAULT_PORT
@@ -151,7 +151,7 @@ def _load_timeout(text: str) -> float:
 
 def _count(variables: Mapping[str, str], variable: str, default: int) -> int:
     text = variables.get(variable, str(default))
-    if not re.fullmatch(r"\+?\d{1,18}", text) or int(text) == 0:
+    if not re.fullmatch(r"\+?[0-9]{1,18}", text) or int(text) == 0:
         raise SettingsError(f"{variable}: {text!r} is not a positive whole number")
     return int(text)
 
@@ -163,7 +163,7 @@ def _device(text: str) -> str:
 
 
 def _version(text: str) -> str:
-    if not re.fullmatch(r"\d{1,9}\.\d{1,9}\.\d{1,9}", text):
+    if not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}", text):
         raise SettingsError(f"OLLAYA_STANDIN_VERSION: {text!r} is not MAJOR.MINOR.PATCH")
     return text
 
