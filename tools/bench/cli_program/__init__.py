@@ -1,0 +1,1 @@
+"""The Pulumi project of the bare CLI."""
