@@ -93,6 +93,9 @@ class Serving:
     environment: tuple[EnvironmentVariable, ...]
     replicas: int
     device: str
+    co_located: bool = True
+    """Whether all Pods go to one node where only one can mount the store. From the first replica on: adding the term
+    when a second one is asked for would change the Pod template and so restart what serves."""
     resources: JsonObject = field(default_factory=dict)
     placement: Placement = field(default_factory=Placement)
     api_key_checksum: str | None = None

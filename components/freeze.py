@@ -13,7 +13,7 @@ from typing import Any, Final
 from api.errors import InvalidQuantityError
 from api.quantity import parse_quantity
 from components.desired import EnvironmentVariable, JsonObject, Placement, Serving, Store
-from components.manifests.deployment import SERVING_CONTAINER, without_co_location
+from components.manifests.deployment import SERVING_CONTAINER, has_co_location, without_co_location
 from components.manifests.pod import unescaped
 
 REGISTRY_VARIABLE: Final = "OLLAYA_REGISTRY"
@@ -31,7 +31,12 @@ def freeze_serving(serving: Serving, live_deployment: JsonObject) -> Serving:
     """
     pod_spec = live_deployment["spec"]["template"]["spec"]
     selector = live_deployment["spec"]["selector"].get("matchLabels") or {}
-    frozen = replace(serving, placement=_placement(pod_spec, selector))
+    frozen = replace(
+        serving,
+        placement=_placement(pod_spec, selector),
+        # A Deployment of an earlier version has the term only with several replicas; it gets it when it needs it.
+        co_located=serving.replicas > 1 or has_co_location(pod_spec.get("affinity"), selector),
+    )
     for container in pod_spec.get("containers") or ():
         if container["name"] == SERVING_CONTAINER:
             environment = _with_registry(serving.environment, container.get("env") or ())

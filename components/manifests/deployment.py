@@ -69,9 +69,9 @@ def spec_hash(spec: JsonObject) -> str:
     return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()[:_SPEC_HASH_LENGTH]
 
 
-def co_located(store: Store, replicas: int) -> bool:
+def co_located(store: Store, serving: Serving) -> bool:
     """Whether all replicas must share a node, because only one node can mount their store."""
-    return replicas > 1 and not store.shareable
+    return serving.co_located and not store.shareable
 
 
 def co_location_term(labels: JsonObject) -> dict[str, Any]:
@@ -85,6 +85,12 @@ def with_co_location(affinity: JsonObject | None, labels: JsonObject) -> dict[st
     pod_affinity = dict(merged.get("podAffinity") or {})
     pod_affinity[_REQUIRED_TERMS] = [*(pod_affinity.get(_REQUIRED_TERMS) or ()), co_location_term(labels)]
     return {**merged, "podAffinity": pod_affinity}
+
+
+def has_co_location(affinity: JsonObject | None, labels: JsonObject) -> bool:
+    """Whether `affinity` holds the co-location term."""
+    terms = ((affinity or {}).get("podAffinity") or {}).get(_REQUIRED_TERMS) or ()
+    return co_location_term(labels) in terms
 
 
 def without_co_location(affinity: JsonObject | None, labels: JsonObject) -> dict[str, Any] | None:
@@ -109,7 +115,7 @@ def _template(owner: Owner, revision: DesiredRevision, serving: Serving, labels:
 
 def _pod_spec(owner: Owner, revision: DesiredRevision, serving: Serving, labels: dict[str, str]) -> dict[str, Any]:
     placement = pod.placement_fields(serving.placement)
-    if co_located(revision.store, serving.replicas):
+    if co_located(revision.store, serving):
         placement["affinity"] = with_co_location(serving.placement.affinity, labels)
     return {
         "automountServiceAccountToken": False,

@@ -12,7 +12,7 @@ from components.desired import EnvironmentVariable, Placement, Serving, Store
 from components.drift import find_drift
 from components.freeze import freeze_serving, freeze_store, freeze_template, grows
 from components.manifests import Manifest, render
-from tests.components.stacks import LABELS, OWNER, SERVING, STORE, live, serving_pod, servings, stack, stores
+from tests.components.stacks import LABELS, OWNER, SERVING, STORE, live, servings, stack, stores
 
 REGISTRY = EnvironmentVariable(name="OLLAYA_REGISTRY", value="https://registry.example/$x")
 OTHER_REGISTRY = EnvironmentVariable(name="OLLAYA_REGISTRY", value="https://other.example")
@@ -41,17 +41,19 @@ def test_resources_and_placement_that_never_were_stay_away() -> None:
     assert (frozen.resources, frozen.placement) == ({}, Placement())
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_co_location_follows_the_replicas_even_when_frozen(replicas: int) -> None:
-    users = Placement(affinity={"nodeAffinity": {"a": 1}})
-    for before in (1, 2):
-        running = replace(SERVING, replicas=before, placement=users)
-        frozen = freeze_serving(replace(SERVING, replicas=replicas), live_deployment(running))
-        assert frozen.placement == users
-        expected = replace(SERVING, replicas=replicas, placement=users)
-        assert serving_pod(replicas=replicas, placement=frozen.placement) == serving_pod(
-            replicas=replicas, placement=expected.placement
-        )
+@pytest.mark.parametrize("before", [1, 2])
+@pytest.mark.parametrize("after", [1, 2])
+def test_scaling_changes_nothing_but_the_replicas(before: int, after: int) -> None:
+    running = replace(SERVING, replicas=before, placement=Placement(affinity={"nodeAffinity": {"a": 1}}))
+    assert freeze_serving(replace(SERVING, replicas=after), live_deployment(running)) == replace(
+        running, replicas=after
+    )
+
+
+@pytest.mark.parametrize(("after", "together"), [(1, False), (2, True)])
+def test_an_earlier_versions_deployment_is_co_located_once_it_needs_it(after: int, together: bool) -> None:
+    running = live_deployment(replace(SERVING, replicas=1, co_located=False))
+    assert freeze_serving(replace(SERVING, replicas=after), running).co_located is together
 
 
 @pytest.mark.parametrize("recorded", [(), (REGISTRY,)])

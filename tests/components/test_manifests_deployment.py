@@ -111,13 +111,13 @@ def test_resources_and_placement_are_rendered_as_given() -> None:
     assert pod["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": "1"}}
     assert pod["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
     assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
-    assert pod["affinity"] == {"nodeAffinity": {REQUIRED: {}}}
+    assert pod["affinity"] == {"nodeAffinity": {REQUIRED: {}}, "podAffinity": {REQUIRED: [CO_LOCATION]}}
     assert pod["runtimeClassName"] == "nvidia"
 
 
 def test_nothing_empty_is_rendered() -> None:
     assert "resources" not in container(resources={})
-    assert not {"nodeSelector", "tolerations", "affinity", "runtimeClassName"} & serving_pod().keys()
+    assert not {"nodeSelector", "tolerations", "affinity", "runtimeClassName"} & serving_pod(store=SHARED_STORE).keys()
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,12 @@ def test_the_update_strategy_follows_store_and_device(
 
 @pytest.mark.parametrize(
     ("store", "replicas", "together"),
-    [(STORE, 1, False), (STORE, 2, True), (SHARED_STORE, 2, False), (STORE, 0, False)],
+    [(STORE, 1, True), (STORE, 2, True), (SHARED_STORE, 1, False), (SHARED_STORE, 2, False)],
 )
 def test_replicas_share_a_node_when_only_one_can_mount_their_store(
     store: Store, replicas: int, *, together: bool
 ) -> None:
-    assert co_located(store, replicas) is together
+    assert co_located(store, replace(SERVING, replicas=replicas)) is together
     affinity = serving_pod(store=store, replicas=replicas).get("affinity")
     assert affinity == ({"podAffinity": {REQUIRED: [CO_LOCATION]}} if together else None)
 
