@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ from reconciler.kernel.queue import WorkQueue
 from reconciler.kernel.reflector import Reflector, reflectors_for
 from reconciler.kernel.resources import ObjectKey
 from reconciler.kernel.runner import Runner
-from reconciler.kernel.timing import REAL_TIME
+from reconciler.kernel.timing import REAL_TIME, Timing
 from reconciler.kernel.workers import Workers
 from reconciler.options import Options, declared, read_options
 
@@ -61,28 +61,45 @@ _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """What the process reaches the outside through, closed by `Reconciliation.run`, and its time and chance."""
+
+    client: KubernetesClient
+    driver: StackDriver
+    runtimes: RuntimeClient
+    timing: Timing = REAL_TIME
+
+
 class Reconciliation:
     """All parts of one reconciler process, wired."""
 
-    def __init__(self, options: Options, client: KubernetesClient) -> None:
+    def __init__(self, options: Options, connections: Connections) -> None:
         self.options = options
         self.registry = CollectorRegistry()
-        self.client = client
-        self.driver = StackDriver(_driver_settings(options))
+        self.client = connections.client
+        self.driver = connections.driver
+        self.timing = connections.timing
         self.watched = Watched()
         queue_metrics = QueueMetrics(self.registry, CONTROLLER)
-        self.queue: WorkQueue[ObjectKey] = WorkQueue(observer=queue_metrics)
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(observer=queue_metrics, timing=self.timing)
         queue_metrics.bind(self.queue)
         self.watched.when_changed(self.queue.add)
-        self.background = BackgroundTasks(_TASK_LIMITS, self.queue.add)
+        self.background = BackgroundTasks(_TASK_LIMITS, self.queue.add, clock=self.timing.clock)
         self.metrics = ControllerMetrics(self.registry)
-        self.registry_client = RegistryClient(options.controller.registries, observe=self.metrics.resolved)
-        self.runtime_client = RuntimeClient()
+        self.registry_client = RegistryClient(
+            options.controller.registries,
+            observe=self.metrics.resolved,
+            sleep=self.timing.sleep,
+            clock=self.timing.clock,
+        )
+        self.runtime_client = connections.runtimes
         self.events = EventRecorder(
-            client,
+            self.client,
             controller=REPORTING_CONTROLLER,
             instance=socket.gethostname(),
             on_drop=dropped_events_metric(self.registry),
+            timing=self.timing,
         )
         self._sweep_started = False
         self.reconciler = self._reconciler()
@@ -96,14 +113,17 @@ class Reconciliation:
             settings.provider,
             deadline=settings.stack_deadline,
             observe=self.metrics.operated,
+            clock=self.timing.clock,
         )
-        resolver = Resolver(self.registry_client, self.background)
+        resolver = Resolver(self.registry_client, self.background, clock=self.timing.clock)
         prober = Prober(
             self.client,
             self.runtime_client,
             self.background,
             on_change=self._gate_changed,
             on_written=self.watched.children[PODS].upsert_newer,
+            clock=self.timing.clock,
+            now=self.timing.now,
         )
         self.stacks = stacks
         return Reconciler(
@@ -111,7 +131,7 @@ class Reconciliation:
             Collaborators(
                 client=self.client,
                 watched=self.watched,
-                gatherer=Gatherer(settings, self.client, self.watched, resolver, prober, stacks),
+                gatherer=Gatherer(settings, self.client, self.watched, resolver, prober, stacks, now=self.timing.now),
                 resolver=resolver,
                 prober=prober,
                 stacks=stacks,
@@ -135,6 +155,7 @@ class Reconciliation:
                 queue=self.queue,
                 metrics=ReconcileMetrics(self.registry, CONTROLLER),
                 count=self.options.workers,
+                timing=self.timing,
             ),
             reflectors=reflectors,
             background=self.background,
@@ -219,7 +240,8 @@ def _own_namespace() -> str:
 
 async def _run(options: Options) -> None:
     client = KubernetesClient.connect(field_manager=STATUS_FIELD_MANAGER, kubeconfig=options.kubeconfig)
-    await Reconciliation(options, client).run()
+    driver = StackDriver(_driver_settings(options))
+    await Reconciliation(options, Connections(client=client, driver=driver, runtimes=RuntimeClient())).run()
 
 
 def _reasons(error: BaseException) -> list[str]:

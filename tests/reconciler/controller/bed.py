@@ -1,0 +1,352 @@
+"""A whole reconciler process against fakes on real sockets, with a clock that moves when told to.
+
+Nothing of the product is replaced but the Pulumi driver: API server, registry and runtimes are reached over HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from api.decisionmodel import DecisionModel
+from api.keys import API_VERSION, GROUP, KIND, NAME_LABEL, PLURAL
+from api.status import DecisionModelStatus
+from components.program import ProviderSettings
+from reconciler.controller.settings import ControllerSettings
+from reconciler.controller.watched import BY_KIND, CHILD_RESOURCES, DECISION_MODELS, PODS, SERVICES
+from reconciler.engine.proxy import ProxySettings
+from reconciler.engine.registry_policy import RegistryPolicy
+from reconciler.engine.runtime import RuntimeClient
+from reconciler.kernel.client import KubernetesClient
+from reconciler.kernel.connection import load_configuration, open_api_client, open_watch_client
+from reconciler.kernel.resources import ObjectKey, Resource, object_key
+from reconciler.main import _TASK_LIMITS, Connections, Reconciliation
+from reconciler.options import Options
+from tests.fakes.apiserver import FakeApiServer, Request
+from tests.fakes.waiting import until
+from tests.reconciler.controller.clocks import ManualClock
+from tests.reconciler.controller.kubelet import Kubelet
+from tests.reconciler.controller.runtimes import FakeRuntime, Runtimes
+from tests.reconciler.controller.stack_engine import FakeDriver
+from tools.standin.registry import Registry
+
+Object = dict[str, Any]
+KEY = ObjectKey("default", "router")
+_WAKE = ObjectKey("", "clock")
+
+
+def options(registry_url: str, kubeconfig: Path, **settings: Any) -> Options:
+    """Options of a reconciler for the registry; `settings` are fields of `ControllerSettings`."""
+    host = registry_url.partition("://")[2]
+    controller = ControllerSettings(
+        registries=RegistryPolicy(registry_url=registry_url, allowed=frozenset({host}), allow_insecure=True),
+        provider=ProviderSettings(kubeconfig=str(kubeconfig), cluster_identifier="tests"),
+    )
+    return Options(
+        controller=replace(controller, **settings),
+        proxy=ProxySettings(),
+        namespaces=(),
+        leader_elect=False,
+        workers=4,
+        metrics=None,
+        health=None,
+        kubeconfig=kubeconfig,
+        pulumi=Path("/nowhere/pulumi"),
+        pulumi_home=Path("/nowhere/home"),
+        backend_url="file:///nowhere/state",
+        work_directory=Path("/nowhere/work"),
+        stack_workers=1,
+        console=False,
+        log_level="info",
+    )
+
+
+@dataclass
+class Cut:
+    """Where a reconciler is killed: just before its write of that number (from 1)."""
+
+    number: int
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    seen: int = 0
+    label: str = ""
+
+    def arrives(self, label: str) -> bool:
+        """Count a write; whether it must not happen any more."""
+        if not self.reached.is_set():
+            self.seen += 1
+            if self.seen == self.number:
+                self.label = label
+                self.reached.set()
+        return self.reached.is_set()
+
+
+class Bed:
+    """One cluster, one registry, and the reconciler that works on them; the reconciler can be killed and restarted."""
+
+    def __init__(self, server: FakeApiServer, registry: Registry, runtimes: Runtimes, directory: Path) -> None:
+        self.server = server
+        self.registry = registry
+        self.runtimes = runtimes
+        self.clock = ManualClock()
+        self.kubelet = Kubelet(server, runtimes, self.clock)
+        self.kubeconfig = server.write_kubeconfig(directory / "kubeconfig")
+        self.options = options(registry.base_url, self.kubeconfig)
+        self.driver = FakeDriver(server, {})
+        self.parts: Reconciliation
+        self._running: asyncio.Task[None] | None = None
+
+    # The process.
+
+    def start(self, cut: Cut | None = None) -> None:
+        """Start the reconciler; with a `cut`, until there."""
+        self.driver = FakeDriver(self.server, self.driver.states)
+        if cut is not None:
+            self._arm(cut)
+        configuration = load_configuration(self.kubeconfig)
+        client = KubernetesClient(
+            open_api_client(configuration, "tests"),
+            open_watch_client(configuration, "tests"),
+            field_manager="decisionmodel-status",
+            timing=self.clock.timing(),
+        )
+        connections = Connections(
+            client=client,
+            driver=self.driver,
+            runtimes=RuntimeClient(port=self.runtimes.port),
+            timing=self.clock.timing(),
+        )
+        self.parts = Reconciliation(self.options, connections)
+        self._running = asyncio.create_task(self.parts.run())
+
+    async def kill(self) -> None:
+        """End the reconciler without letting it finish anything."""
+        if self._running is None:
+            return
+        self._running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._running
+        self._running = None
+        self.server.faults.clear()
+
+    async def restart(self) -> None:
+        """Kill the reconciler and start another one."""
+        await self.kill()
+        self.start()
+        await self.settle()
+
+    def _arm(self, cut: Cut) -> None:
+        def matches(request: Request) -> bool:
+            return request.method != "GET" and cut.arrives(f"{request.method} {request.path}")
+
+        async def before_write() -> None:
+            if cut.arrives("stack"):
+                await asyncio.Event().wait()
+
+        self.server.hang(matches=matches)
+        self.driver.before_write = before_write
+
+    # Time.
+
+    async def run_until(self, condition: Callable[[], object]) -> None:
+        """Let the cluster and the reconciler live until a condition holds, at the same time of the clock."""
+        async with asyncio.timeout(20):
+            while not condition():
+                await self._live()
+
+    async def settle(self) -> None:
+        """Let everything happen that happens without time passing."""
+        async with asyncio.timeout(20):
+            while not await self._is_settled():
+                await self._live()
+
+    async def _is_settled(self) -> bool:
+        """Whether the reconciler has nothing left to do, and the cluster nothing to answer to what it did."""
+        if not self._is_idle():
+            return False
+        await self.parts.events.flush(5)
+        return not await self.kubelet.sync() and self._is_idle()
+
+    async def _live(self) -> None:
+        assert self._running is not None
+        if self._running.done():
+            self._running.result()
+        await self.kubelet.sync()
+        await asyncio.sleep(0.001)
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass at once, and then everything happen that was due."""
+        self.clock.seconds += seconds
+        self.parts.queue.add(_WAKE)
+        await self.settle()
+
+    async def next_pass(self) -> float:
+        """Let time pass until the next pass is due and make it; returns the seconds."""
+        due = self.parts.queue.next_due()
+        assert due is not None, "no pass is due"
+        seconds = due - self.clock.seconds
+        await self.advance(seconds)
+        return seconds
+
+    def _is_idle(self) -> bool:
+        queue, background = self.parts.queue, self.parts.background
+        due = queue.next_due()
+        working = sum(background.count(kind) for kind in _TASK_LIMITS) - self.driver.hanging
+        ready = len(queue) or queue.processing or (due is not None and due <= self.clock.seconds + 0.001)
+        return not ready and not working and self._caught_up()
+
+    def _caught_up(self) -> bool:
+        watched = self.parts.watched
+        stores = {DECISION_MODELS: watched.models, **watched.children}
+        for resource, store in stores.items():
+            live = self.server.objects(resource.api_version, resource.plural)
+            if resource is not DECISION_MODELS:
+                live = [obj for obj in live if NAME_LABEL in obj["metadata"].get("labels", {})]
+            if {object_key(obj): obj["metadata"]["resourceVersion"] for obj in live} != {
+                object_key(obj): obj["metadata"]["resourceVersion"] for obj in store
+            }:
+                return False
+        return True
+
+    # What users do.
+
+    def declare(self, name: str = KEY.name, annotations: dict[str, str] | None = None, **spec: Any) -> Object:
+        """Create or change a DecisionModel."""
+        live = self.server.object(API_VERSION, PLURAL, KEY.namespace, name)
+        metadata: Object = {"name": name, "namespace": KEY.namespace}
+        if annotations is not None:
+            metadata["annotations"] = annotations
+        obj: Object = {"kind": KIND, "metadata": metadata, "spec": {"model": "laya:en", **spec}}
+        if live is not None and "status" in live:
+            obj["status"] = live["status"]
+        return self.server.put(API_VERSION, PLURAL, obj)
+
+    def delete(self, name: str = KEY.name) -> None:
+        """Delete the DecisionModel; the garbage collector deletes its children."""
+        self.server.remove(API_VERSION, PLURAL, KEY.namespace, name)
+
+    def put_secret(self, name: str, value: str, label: str | None = f"{GROUP}/api-key", key: str = "api-key") -> None:
+        """Create or change a Secret."""
+        labels = {} if label is None else {label: "true"}
+        data = {key: base64.b64encode(value.encode()).decode()}
+        metadata = {"name": name, "namespace": KEY.namespace, "labels": labels}
+        self.server.put("v1", "secrets", {"kind": "Secret", "metadata": metadata, "data": data})
+
+    async def rolled_out(self, **spec: Any) -> str:
+        """Declare the model, let it become Ready, and return its revision."""
+        self.declare(**spec)
+        await self.settle()
+        assert self.status.phase == "Ready", self.status
+        assert self.status.stable_revision is not None
+        return self.status.stable_revision.hash
+
+    # What is there.
+
+    @property
+    def model(self) -> DecisionModel:
+        """The DecisionModel as the API server holds it."""
+        found = self.server.object(API_VERSION, PLURAL, *KEY)
+        assert found is not None
+        return DecisionModel.model_validate(found)
+
+    @property
+    def status(self) -> DecisionModelStatus:
+        """Its status."""
+        return self.model.status
+
+    def condition(self, type_: str) -> tuple[str, str, str]:
+        """Status, reason and message of a condition; empty when it is not there."""
+        for condition in self.status.conditions:
+            if condition.type == type_:
+                return condition.status, condition.reason, condition.message
+        return "", "", ""
+
+    def objects(self, resource: Resource) -> list[Object]:
+        """The objects of a kind, in all namespaces."""
+        return self.server.objects(resource.api_version, resource.plural)
+
+    def get(self, resource: Resource, name: str) -> Object:
+        """One object, which must be there."""
+        found = self.server.object(resource.api_version, resource.plural, KEY.namespace, name)
+        assert found is not None, name
+        return found
+
+    def edit(self, resource: Resource, name: str, change: Callable[[Object], object]) -> Object:
+        """Change an object as somebody else would."""
+        changed = deepcopy(self.get(resource, name))
+        change(changed)
+        return self.server.put(resource.api_version, resource.plural, changed)
+
+    def remove(self, resource: Resource, name: str) -> None:
+        """Delete an object as somebody else would."""
+        self.server.remove(resource.api_version, resource.plural, KEY.namespace, name)
+
+    @property
+    def children(self) -> list[tuple[str, str]]:
+        """Kind and name of everything in the cluster that the stack may hold."""
+        kinds = ("PersistentVolumeClaim", "Job", "Deployment", "PodDisruptionBudget", "Service")
+        return sorted((kind, obj["metadata"]["name"]) for kind in kinds for obj in self.objects(BY_KIND[kind]))
+
+    @property
+    def selected(self) -> str | None:
+        """The revision that the Service selects."""
+        services = self.objects(SERVICES)
+        return services[0]["spec"]["selector"][f"{GROUP}/revision"] if services else None
+
+    @property
+    def events(self) -> list[str]:
+        """Reasons of all Events, in the order of their creation; repeated ones are one."""
+        found = self.server.objects("events.k8s.io/v1", "events")
+        return [obj["reason"] for obj in sorted(found, key=lambda obj: int(obj["metadata"]["resourceVersion"]))]
+
+    @property
+    def pods(self) -> list[Object]:
+        """The serving Pods."""
+        return [pod for pod in self.objects(PODS) if "readinessGates" in pod.get("spec", {})]
+
+    @property
+    def runtime(self) -> FakeRuntime:
+        """The runtime of the only serving Pod."""
+        (pod,) = self.pods
+        return self.kubelet.runtime_of(pod)
+
+    def gate(self, pod: Object | None = None) -> tuple[str, str]:
+        """Status and reason of a serving Pod's gate, by default of the only one."""
+        (found,) = self.pods if pod is None else [pod]
+        for condition in found["status"].get("conditions", []):
+            if condition["type"] == f"{GROUP}/model-ready":
+                return condition["status"], condition["reason"]
+        return "", ""
+
+    @property
+    def status_writes(self) -> list[Request]:
+        """The requests that wrote a DecisionModel's status."""
+        return [request for request in self.server.writes if f"/{PLURAL}/" in request.path]
+
+    def sample(self, metric: str, **labels: str) -> float | None:
+        """A metric's value for the DecisionModel; None when there is no such series."""
+        return self.parts.registry.get_sample_value(metric, {"namespace": KEY.namespace, "name": KEY.name, **labels})
+
+
+@asynccontextmanager
+async def open_bed(directory: Path) -> AsyncIterator[Bed]:
+    """A bed whose reconciler is not started yet."""
+    runtimes = Runtimes()
+    await runtimes.reserve()
+    async with FakeApiServer() as server:
+        with Registry() as registry:
+            bed = Bed(server, registry, runtimes, directory)
+            try:
+                yield bed
+            finally:
+                await bed.kill()
+                await runtimes.close()
+
+
+__all__ = ["CHILD_RESOURCES", "KEY", "Bed", "Cut", "Object", "open_bed", "until"]

@@ -1,0 +1,214 @@
+"""What controllers and kubelets of a cluster do: Jobs end, Deployments get ReplicaSets and Pods, Pods become ready."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from api.keys import GATE
+from reconciler.controller.observation import conditions_of, controller_uid, is_true, terminating
+from reconciler.controller.watched import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS
+from reconciler.kernel.resources import Resource
+from tests.fakes.apiserver import FakeApiServer
+from tests.reconciler.controller.clocks import ManualClock
+from tests.reconciler.controller.runtimes import FakeRuntime, Runtimes
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """How a prefetch Pod ended."""
+
+    exit_code: int = 4
+    message: str = "reason: DigestMismatch\ndetail: the store holds other bytes"
+    reason: str = "PodFailurePolicy"
+
+
+def environment_of(template: Object) -> dict[str, Any]:
+    """Return the variables of the only container, as values or references."""
+    variables = template["spec"]["containers"][0]["env"]
+    return {item["name"]: item.get("value", item.get("valueFrom")) for item in variables}
+
+
+class Kubelet:
+    """Moves the cluster on by one step per `sync`, as far as its switches allow.
+
+    Attributes:
+        prefetch: How Jobs end, by name: None completes them, False leaves them running.
+        starts_containers: Whether new Pods get containers and an address.
+        runtime: Makes the runtime of a new Pod from its template; tests replace it to get a wrong one.
+    """
+
+    def __init__(self, server: FakeApiServer, runtimes: Runtimes, clock: ManualClock) -> None:
+        self.server = server
+        self.runtimes = runtimes
+        self.clock = clock
+        self.prefetch: Callable[[str], Failed | bool | None] = lambda _: None
+        self.starts_containers = True
+        self.adjust: Callable[[FakeRuntime], object] = lambda _: None
+        self._stores: dict[str, str] = {}
+
+    async def sync(self) -> bool:
+        """Let everything happen that is due; returns whether anything did."""
+        before = self.server.store.version
+        for job in self._all(JOBS):
+            self._run_job(job)
+        for deployment in self._all(DEPLOYMENTS):
+            await self._roll(deployment)
+        for pod in self._all(PODS):
+            await self._start(pod)
+            self._judge(pod)
+        return self.server.store.version != before
+
+    def runtime_of(self, pod: Object) -> FakeRuntime:
+        """The runtime behind a Pod."""
+        return self.runtimes.by_address[pod["status"]["podIP"]]
+
+    def restart(self, pod: Object) -> None:
+        """Let the containers of a Pod start anew, with empty memory."""
+        self.runtime_of(pod).loaded = None
+        changed = deepcopy(pod)
+        changed["status"]["containerStatuses"] = [{"name": "ollaya", "restartCount": 1, "state": {"running": {}}}]
+        self._set_condition(changed, "ContainersReady", "True", since=self.clock.stamp())
+        self._put(PODS, changed)
+
+    def _all(self, resource: Resource) -> list[Object]:
+        return self.server.objects(resource.api_version, resource.plural)
+
+    def _put(self, resource: Resource, obj: Object) -> Object:
+        return self.server.put(resource.api_version, resource.plural, obj)
+
+    def _run_job(self, job: Object) -> None:
+        conditions = conditions_of(job)
+        if terminating(job) or is_true(conditions, "Complete") or is_true(conditions, "Failed"):
+            return
+        outcome = self.prefetch(job["metadata"]["name"])
+        if outcome is False:
+            return
+        if isinstance(outcome, Failed):
+            self._put(PODS, self._failed_pod(job, outcome))
+            ended = {"type": "Failed", "status": "True", "reason": outcome.reason}
+        else:
+            template = job["spec"]["template"]
+            claim = template["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
+            self._stores[claim] = environment_of(template)["EXPECT_DIGEST"]
+            ended = {"type": "Complete", "status": "True"}
+        self._put(JOBS, {**deepcopy(job), "status": {"conditions": [ended]}})
+
+    def _failed_pod(self, job: Object, outcome: Failed) -> Object:
+        name = f"{job['metadata']['name']}-x"
+        terminated = {"exitCode": outcome.exit_code, "message": outcome.message}
+        return {
+            **self._child(job, "Job", name, job["spec"]["template"]["metadata"]["labels"]),
+            "kind": "Pod",
+            "status": {
+                "phase": "Failed",
+                "containerStatuses": [{"name": "prefetch", "state": {"terminated": terminated}}],
+            },
+        }
+
+    async def _roll(self, deployment: Object) -> None:
+        if terminating(deployment):
+            return
+        template = deployment["spec"]["template"]
+        digest = hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:8]
+        wanted = f"{deployment['metadata']['name']}-{digest}"
+        for replica_set in self._owned(REPLICA_SETS, deployment):
+            if replica_set["metadata"]["name"] != wanted:
+                self.server.remove("apps/v1", "replicasets", *_key(replica_set))
+        replica_set = self._put_missing(
+            REPLICA_SETS,
+            {**self._child(deployment, "Deployment", wanted, template["metadata"]["labels"]), "kind": "ReplicaSet"},
+        )
+        await self._scale(replica_set, deployment["spec"]["replicas"], template)
+        settled = {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}
+        generation = deployment["metadata"]["generation"]
+        status = {"observedGeneration": generation, "conditions": [settled]}
+        self._put(DEPLOYMENTS, {**deepcopy(deployment), "status": status})
+
+    async def _scale(self, replica_set: Object, replicas: int, template: Object) -> None:
+        name = replica_set["metadata"]["name"]
+        wanted = {f"{name}-{number}" for number in range(replicas)}
+        for pod in self._owned(PODS, replica_set):
+            if pod["metadata"]["name"] not in wanted:
+                self.server.remove("v1", "pods", *_key(pod))
+        for pod_name in sorted(wanted):
+            pod = self._child(replica_set, "ReplicaSet", pod_name, template["metadata"]["labels"])
+            self._put_missing(PODS, {**pod, "kind": "Pod", "spec": deepcopy(template["spec"])})
+
+    async def _start(self, pod: Object) -> None:
+        if not self.starts_containers or "containers" not in pod.get("spec", {}) or pod.get("status", {}).get("podIP"):
+            return
+        changed = deepcopy(pod)
+        changed["status"] = {"phase": "Running", "podIP": await self.runtimes.start(self._runtime(pod))}
+        self._set_condition(changed, "ContainersReady", "True", since=self.clock.stamp())
+        self._put(PODS, changed)
+
+    def _runtime(self, pod: Object) -> FakeRuntime:
+        environment = environment_of(pod)
+        claim = pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
+        runtime = FakeRuntime(
+            digest=self._stores.get(claim, ""),
+            device=environment["OLLAYA_DEVICE"],
+            api_key=self._secret(pod["metadata"]["namespace"], environment.get("OLLAYA_API_KEY")),
+        )
+        self.adjust(runtime)
+        return runtime
+
+    def _secret(self, namespace: str, reference: Any) -> str | None:
+        if reference is None:
+            return None
+        key = reference["secretKeyRef"]
+        secret = self.server.object("v1", "secrets", namespace, key["name"])
+        assert secret is not None
+        return base64.b64decode(secret["data"][key["key"]]).decode().strip()
+
+    def _judge(self, pod: Object) -> None:
+        """A Pod is ready once its containers and every gate of it are."""
+        live = self.server.object("v1", "pods", *_key(pod))
+        if live is None or "readinessGates" not in live.get("spec", {}):
+            return
+        conditions = conditions_of(live)
+        ready = is_true(conditions, "ContainersReady") and is_true(conditions, GATE)
+        status = "True" if ready else "False"
+        if conditions.get("Ready", {}).get("status") != status:
+            changed = deepcopy(live)
+            self._set_condition(changed, "Ready", status, since=self.clock.stamp())
+            self._put(PODS, changed)
+
+    def _set_condition(self, obj: Object, type_: str, status: str, *, since: str) -> None:
+        others = [each for each in obj["status"].get("conditions", []) if each["type"] != type_]
+        obj["status"]["conditions"] = [*others, {"type": type_, "status": status, "lastTransitionTime": since}]
+
+    def _owned(self, resource: Resource, owner: Object) -> list[Object]:
+        return [obj for obj in self._all(resource) if controller_uid(obj) == owner["metadata"]["uid"]]
+
+    def _put_missing(self, resource: Resource, obj: Object) -> Object:
+        namespace, name = _key(obj)
+        live = self.server.object(resource.api_version, resource.plural, namespace, name)
+        return live or self._put(resource, obj)
+
+    def _child(self, owner: Object, kind: str, name: str, labels: Object) -> Object:
+        reference = {
+            "kind": kind,
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            "controller": True,
+        }
+        metadata = {
+            "name": name,
+            "namespace": owner["metadata"]["namespace"],
+            "labels": dict(labels),
+            "ownerReferences": [reference],
+        }
+        return {"metadata": metadata}
+
+
+def _key(obj: Object) -> tuple[str, str]:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
