@@ -1,6 +1,6 @@
 """The image under every Pod's sandbox: a static BusyBox that sleeps. Built here, since nothing can be pulled.
 
-It has a shell and the usual small programs, so it also serves tests that need any image at all.
+It has a shell and the usual small programs, so it also serves tests that need some image.
 """
 
 import hashlib

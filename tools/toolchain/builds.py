@@ -4,10 +4,9 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
-from tools.toolchain.cache import build_directory, cache_root, exclusive
+from tools.toolchain.cache import build_directory, exclusive
 from tools.toolchain.errors import BuildFailedError, NotBuiltError
 from tools.toolchain.progress import follow
 from tools.toolchain.pypi import go
@@ -90,14 +89,17 @@ def _installed_pulumi() -> Path | None:
 def _build_into(directory: Path, program: Program) -> None:
     go_command = go()
     log = directory.with_name(f"{directory.name}.log")
-    with tempfile.TemporaryDirectory(dir=cache_root(), prefix=f"{program.name}-") as scratch:
-        finished = Path(scratch) / "finished"
-        finished.mkdir()
-        _compile(go_command, program, finished / program.executable, log)
+    scratch = directory.with_name(f"{directory.name}.unfinished")
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    try:
+        _compile(go_command, program, scratch / program.executable, log)
         for component in program.components:
-            (finished / component).symlink_to(program.executable)
+            (scratch / component).symlink_to(program.executable)
         # The rename is what publishes the build: nobody ever sees half of one.
-        finished.rename(directory)
+        scratch.rename(directory)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _compile(go_command: Path, program: Program, executable: Path, log: Path) -> None:

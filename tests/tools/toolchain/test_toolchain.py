@@ -11,7 +11,7 @@ import pytest
 from tools.toolchain import BuildFailedError, NotBuiltError, build, kubernetes_component, program_path
 from tools.toolchain.__main__ import main
 from tools.toolchain.builds import is_fitting_pulumi_version
-from tools.toolchain.cache import cache_root, fingerprint
+from tools.toolchain.cache import build_directory, cache_root, fingerprint
 from tools.toolchain.packages import missing_packages, service_starts_forbidden
 from tools.toolchain.plugins import prepare_pulumi_home
 from tools.toolchain.progress import progress_line
@@ -66,12 +66,13 @@ def test_the_combined_executable_has_a_name_for_each_component(workshop: Path) -
     assert kubernetes_component("kubelet").resolve() == program_path("kubernetes")
 
 
-def test_two_builds_at_the_same_time_compile_once(workshop: Path) -> None:
+def test_two_builds_at_the_same_time_compile_once(workshop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ThreadPoolExecutor() as pool:
         paths = set(pool.map(build, ["coredns", "coredns", "coredns"]))
 
     assert len(paths) == 1
     assert len(_calls(workshop)) == 1
+    assert "waiting for the process that makes coredns" in capsys.readouterr().err
 
 
 def test_a_failed_build_shows_the_compilers_words_and_leaves_no_trace(workshop: Path) -> None:
@@ -85,6 +86,16 @@ def test_a_failed_build_shows_the_compilers_words_and_leaves_no_trace(workshop: 
     assert [path for path in cache_root().iterdir() if path.is_dir()] == []
     (workshop / "broken").unlink()
     assert build("coredns").exists()
+
+
+def test_a_build_that_was_killed_is_started_over(workshop: Path) -> None:
+    directory = build_directory(PROGRAMS["coredns"])
+    unfinished = directory.with_name(f"{directory.name}.unfinished")
+    unfinished.mkdir(parents=True)
+    (unfinished / "coredns").write_text("half")
+
+    assert build("coredns").read_text() == "built"
+    assert not unfinished.exists()
 
 
 def test_a_changed_module_is_another_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
