@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,7 @@ class Program:
     environment: Mapping[str, str]
     home: Path
     port: int
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def run(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -47,6 +48,7 @@ class Program:
         process = subprocess.Popen(
             self.command("serve"), env={**self.environment, **more}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
+        self.started.append(process)
         wait_for(lambda: process.poll() is not None or self.answers(), 20)
         return process
 
@@ -72,7 +74,11 @@ def program(tmp_path: Path, store: StoreDirectory) -> Iterator[Program]:
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(REPOSITORY),
     }
-    yield Program(environment, home, port)
+    program = Program(environment, home, port)
+    yield program
+    for process in program.started:
+        with process:  # closes its pipe and waits, also after a failed test
+            process.kill()
     with suppress(OSError, ValueError):  # the daemon that a pull left behind
         os.kill(int((home / f".ollaya/server.{port}.pid").read_text()), signal.SIGTERM)
 
@@ -87,7 +93,7 @@ def stop(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTE
 def test_serve_ends_with_zero_and_removes_its_pid_file(program: Program, number: signal.Signals) -> None:
     process = program.start()
     pid_file = program.home / f".ollaya/server.{program.port}.pid"
-    assert int(wait_for(pid_file.is_file) and pid_file.read_text()) == process.pid
+    wait_for(lambda: pid_file.is_file() and pid_file.read_text() == f"{process.pid}\n")
     code, log = stop(process, number)
     assert code == 0
     assert "Ollaya is running" in log
