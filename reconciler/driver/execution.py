@@ -88,7 +88,8 @@ class Execution:
         result = _STACK_MISSING if self._needs_stack_first() else await self._try_operation()
         while step := next_step(self._operation.kind, result.symptoms, taken, lock_owners.lives):
             taken.add(step)
-            _LOG.warning("stack %s: %s", self._operation.stack, step, extra={"reason": result.symptoms.reason})
+            level = logging.INFO if step is RecoveryStep.CREATE_STACK else logging.WARNING
+            _LOG.log(level, "stack %s: %s", self._operation.stack, step, extra={"reason": result.symptoms.reason})
             helped = await self._take(step)
             if helped.failure is not None:
                 return _Try(helped.failure, result.report)
