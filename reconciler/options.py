@@ -33,6 +33,7 @@ T = TypeVar("T")
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_BACKEND = re.compile(r"(?:file|s3)://.+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,13 @@ def flag(name: str, help_: str) -> Callable[[Decorated], Decorated]:
     )
 
 
+def ignored(name: str) -> Callable[[Decorated], Decorated]:
+    """Declare an option that existing argument lists may hold and that means nothing here."""
+    return click.option(
+        name, is_flag=False, flag_value="true", expose_value=False, metavar="[=VALUE]", help="Accepted; has no effect."
+    )
+
+
 _DECLARATIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--metrics-bind-address", default="0", metavar="ADDRESS", help="Where /metrics listens; 0: nowhere."),
     flag("--metrics-secure", "Not available yet: metrics are served as plain HTTP, and only if this is false."),
@@ -77,6 +85,9 @@ _DECLARATIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--ollaya-hf-endpoint", envvar="OLLAYA_HF_ENDPOINT", metavar="URL", help="Mirror of the weight host."),
     click.option("--max-concurrent-reconciles", default=4, type=click.IntRange(1, 64), help="Passes at once."),
+    click.option(
+        "--max-concurrent-rollouts", default=0, type=click.IntRange(min=0), help="Only 0, without a limit, for now."
+    ),
     click.option(
         "--runtime-version-policy",
         default=RuntimeVersionPolicy.PINNED.value,
@@ -108,6 +119,7 @@ _DECLARATIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option(
         "--work-directory",
+        envvar="DECISIONMODEL_WORK_DIRECTORY",
         default="/var/lib/decisionmodel/work",
         type=click.Path(path_type=Path),
         help="Scratch space of stack operations.",
@@ -118,6 +130,14 @@ _DECLARATIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--zap-log-level", default="info", type=click.Choice(["debug", "info", "error"]), help="Detail of the log."
     ),
+    # Metrics are plain HTTP and there is no webhook, so neither has certificates.
+    ignored("--enable-http2"),
+    ignored("--metrics-cert-path"),
+    ignored("--metrics-cert-name"),
+    ignored("--metrics-cert-key"),
+    ignored("--webhook-cert-path"),
+    ignored("--webhook-cert-name"),
+    ignored("--webhook-cert-key"),
 )
 
 
@@ -137,6 +157,8 @@ def read_options(flags: Mapping[str, Any], environment: Mapping[str, str] = os.e
     metrics = bind_address("--metrics-bind-address", flags["metrics_bind_address"])
     if metrics is not None and flags["metrics_secure"]:
         raise click.BadParameter("--metrics-secure is not available yet: leave it out, and keep the port to yourself")
+    if flags["max_concurrent_rollouts"]:
+        raise click.BadParameter("--max-concurrent-rollouts: a limit is not available yet; leave it out, or say 0")
     proxy = inherited_proxy(environment)
     return Options(
         controller=controller_settings(flags, proxy),
@@ -149,12 +171,23 @@ def read_options(flags: Mapping[str, Any], environment: Mapping[str, str] = os.e
         kubeconfig=flags["kubeconfig"],
         pulumi=flags["pulumi"],
         pulumi_home=flags["pulumi_home"],
-        backend_url=flags["state_backend"],
+        backend_url=state_backend(flags["state_backend"]),
         work_directory=flags["work_directory"],
         stack_workers=flags["stack_workers"],
         console=flags["zap_encoder"] == "console",
         log_level=flags["zap_log_level"],
     )
+
+
+def state_backend(url: str) -> str:
+    """Check where stacks are kept.
+
+    Raises:
+        click.BadParameter: It is none of the supported backends. The message does not repeat it: it may hold secrets.
+    """
+    if not _BACKEND.fullmatch(url):
+        raise click.BadParameter("--state-backend must be a file:// or s3:// URL")
+    return url
 
 
 def parse_namespaces(text: str) -> tuple[str, ...]:
