@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from dataclasses import dataclass
 
 from reconciler.driver import DriverError
 from tools.bench import operations
@@ -31,9 +33,18 @@ The bare CLI runs `pulumi up` as a person does, with the same program on disk; t
 _WAYS = ("platform", "by hand")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Where it was measured: usable cores, and how many processes wanted one in the minute before."""
+
+    cores: int
+    load: float
+
+
 def main() -> int:
     """Measure; the exit code is 0 when everything could be measured."""
     arguments = _arguments()
+    machine = Machine(cores=len(os.sched_getaffinity(0)), load=round(os.getloadavg()[0], 2))
     try:
         environment = start(arguments.cluster, prepare(_say), _say)
         try:
@@ -47,9 +58,8 @@ def main() -> int:
     ) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    print(
-        _as_json(rollouts, operation_figures) if arguments.output == "json" else _as_text(rollouts, operation_figures)
-    )
+    written = _as_json if arguments.output == "json" else _as_text
+    print(written(machine, rollouts, operation_figures))
     return 0
 
 
@@ -90,11 +100,13 @@ def _steps(rollouts: Rollouts) -> dict[str, list[dict[str, float]]]:
     }
 
 
-def _as_text(rollouts: Rollouts, operation_figures: tuple[Comparison, ...]) -> str:
+def _as_text(machine: Machine, rollouts: Rollouts, operation_figures: tuple[Comparison, ...]) -> str:
     comparison = _rollout_comparison(rollouts)
     verdict = "reached" if comparison.ratio <= GOAL else "missed"
     return "\n".join(
         (
+            f"{machine.cores} cores, load {machine.load:g} at the start; keep figures only of a machine that was idle.",
+            "",
             "Rollouts",
             _EXPLANATION,
             "",
@@ -112,9 +124,10 @@ def _as_text(rollouts: Rollouts, operation_figures: tuple[Comparison, ...]) -> s
     )
 
 
-def _as_json(rollouts: Rollouts, operation_figures: tuple[Comparison, ...]) -> str:
+def _as_json(machine: Machine, rollouts: Rollouts, operation_figures: tuple[Comparison, ...]) -> str:
     steps = {way: median_steps(list(STEPS.values()), rounds) for way, rounds in _steps(rollouts).items()}
     figures = {
+        "machine": {"cores": machine.cores, "loadBefore": machine.load},
         "rollout": {**_rollout_comparison(rollouts).as_json(), "goal": GOAL, "medianSeconds": steps},
         "operations": [each.as_json() for each in operation_figures],
     }

@@ -9,6 +9,12 @@ _KINDS = "pods,deployments,jobs,persistentvolumeclaims,services,poddisruptionbud
 _SECONDS = 90.0
 
 
+def fresh_namespace(kubectl: Kubectl, name: str) -> None:
+    """Make an empty namespace; what an earlier, interrupted run left in it goes."""
+    kubectl.run("delete", "namespace", name, "--ignore-not-found", timeout=_SECONDS)
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+
 def remove_model(kubectl: Kubectl, namespace: str, name: str) -> None:
     """Delete a DecisionModel, and wait until the garbage collector has taken its objects."""
     kubectl.delete("decisionmodel", name, namespace)

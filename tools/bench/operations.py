@@ -21,7 +21,7 @@ from components.desired import DesiredRevision, DesiredStack, Owner, Placement, 
 from components.program import ProviderSettings, converge
 from reconciler.driver import DriverSettings, Operation, OperationKind, StackDriver
 from tools import toolchain
-from tools.bench.cleaning import remove_model
+from tools.bench.cleaning import fresh_namespace, remove_model
 from tools.bench.figures import Comparison
 from tools.bench.rollouts import decision_model
 from tools.deploy import ROOT, DeployError
@@ -144,7 +144,7 @@ def measure(environment: Environment, rounds: int, progress: Progress) -> tuple[
         workers=1,
         preload=("components.program",),
     )
-    environment.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    fresh_namespace(environment.kubectl, NAMESPACE)
     with _reconciler_away(environment.kubectl):
         return asyncio.run(_measure(environment, settings, bare, rounds, progress))
 
