@@ -50,7 +50,8 @@ class Killer:
 
     def _control_groups(self) -> tuple[str, str]:
         """Return what is in the control group's name of the Pod's processes: the cluster, and the Pod."""
-        (pod,) = self.environment.kubectl.list("pods", SYSTEM)
+        pods = self.environment.kubectl.list("pods", SYSTEM)
+        (pod,) = (pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
         return f"/{self.environment.cluster.layout.control_group}/", f"/pod{pod['metadata']['uid']}/"
 
     def _kill_one(self, victim: Victim, groups: tuple[str, str]) -> bool:
