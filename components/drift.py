@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from api.keys import GROUP
+from api.keys import GROUP, STORE_RECOVERING_ANNOTATION
 from components.desired import JsonObject
 from components.freeze import RESTARTED_AT_ANNOTATION, grows
 from components.manifests import MANAGED_KINDS, Manifest, ObjectKey
@@ -126,7 +126,10 @@ def _declared(desired: JsonObject, live: JsonObject) -> Iterator[Difference]:
 
 
 def _claim(desired: JsonObject, live: JsonObject) -> Iterator[Difference]:
-    """Return whether the claim must grow: nothing else about one is ever changed."""
+    """Return whether the claim must grow or change its mark: nothing else about one is ever changed."""
+    wanted, actual = (STORE_RECOVERING_ANNOTATION in _annotations(obj) for obj in (desired, live))
+    if wanted != actual:
+        yield Cause.CHANGED if wanted else Cause.ADDED, f"metadata.annotations[{STORE_RECOVERING_ANNOTATION}]"
     requests = live["spec"].get("resources", {}).get("requests", {})
     if grows(str(requests.get("storage", "0")), str(desired["spec"]["resources"]["requests"]["storage"])):
         yield Cause.CHANGED, "spec.resources.requests.storage"

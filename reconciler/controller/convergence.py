@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from components.desired import DesiredStack
 from components.drift import Cause, Drift
+from components.manifests import ObjectKey, render
 from reconciler.driver import Failure, OperationKind
 
 SETTLING_SECONDS = 2.0
@@ -103,7 +104,7 @@ def next_step(desired: DesiredStack, drift: tuple[Drift, ...], memory: Memory, n
         return Step(action=Action.PRUNE)
     if causes == {Cause.UNEXPECTED} and memory.applied == desired:
         return Step(action=Action.SWEEP)
-    return Step(action=Action.OPERATE, operation=_operation(desired, memory, empty=empty))
+    return Step(action=Action.OPERATE, operation=_operation(desired, drift, memory, empty=empty))
 
 
 def _pause(desired: DesiredStack, drift: tuple[Drift, ...], memory: Memory, now: float) -> float:
@@ -114,8 +115,15 @@ def _pause(desired: DesiredStack, drift: tuple[Drift, ...], memory: Memory, now:
     return SETTLING_SECONDS / 10 if repeated and now - memory.ended_at < SETTLING_SECONDS else 0.0
 
 
-def _operation(desired: DesiredStack, memory: Memory, *, empty: bool) -> OperationKind:
+def _operation(desired: DesiredStack, drift: tuple[Drift, ...], memory: Memory, *, empty: bool) -> OperationKind:
     """An `up` alone never looks at the cluster: enough when only the program changed, or nothing exists yet."""
-    program_changed = memory.applied is not None and memory.applied != desired
+    applied = memory.applied
+    program_changed = applied is not None and applied != desired and not _lost(applied, drift)
     first = empty and memory.failed is None
     return OperationKind.UP if program_changed or first else OperationKind.REFRESH_UP
+
+
+def _lost(applied: DesiredStack, drift: tuple[Drift, ...]) -> bool:
+    """Whether something is missing that the engine believes to exist."""
+    declared = {manifest.key for manifest in render(applied)}
+    return any(each.cause is Cause.MISSING and ObjectKey(each.kind, each.name) in declared for each in drift)

@@ -7,11 +7,11 @@ our labels never counts (spec section 6.1).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from api.conditions import Reason
-from api.keys import GATE, PREFETCH_REVISION_LABEL, REVISION_LABEL
+from api.keys import GATE, PREFETCH_REVISION_LABEL, REVISION_LABEL, STORE_RECOVERING_ANNOTATION
 from components import names
 from components.desired import JsonObject
 from reconciler.engine.prefetch import classify_failure
@@ -105,7 +105,7 @@ def revision_facts(children: Children, owner: str, owner_uid: str, revision: str
     deployment = named(children.deployments, names.deployment(owner, revision), owner_uid)
     return RevisionFacts(
         store=_store_state(claim),
-        prefetch=_prefetch_facts(job, children),
+        prefetch=replace(_prefetch_facts(job, children), stale=_predates(job, claim)),
         serving=_serving_facts(deployment, tuple(serving_pods(children, owner_uid, revision))),
     )
 
@@ -113,7 +113,17 @@ def revision_facts(children: Children, owner: str, owner_uid: str, revision: str
 def _store_state(claim: JsonObject | None) -> StoreState:
     if claim is None:
         return StoreState.ABSENT
-    return StoreState.TERMINATING if terminating(claim) else StoreState.PRESENT
+    if terminating(claim):
+        return StoreState.TERMINATING
+    marked = (claim["metadata"].get("annotations") or {}).get(STORE_RECOVERING_ANNOTATION) == "true"
+    return StoreState.RECOVERING if marked else StoreState.PRESENT
+
+
+def _predates(job: JsonObject | None, claim: JsonObject | None) -> bool:
+    """Whether the Job was created before the claim; both stamps are RFC 3339 in UTC, in whole seconds."""
+    if job is None or claim is None:
+        return False
+    return str(job["metadata"]["creationTimestamp"]) < str(claim["metadata"]["creationTimestamp"])
 
 
 def _prefetch_facts(job: JsonObject | None, children: Children) -> PrefetchFacts:
@@ -121,13 +131,18 @@ def _prefetch_facts(job: JsonObject | None, children: Children) -> PrefetchFacts
         return PrefetchFacts()
     conditions = conditions_of(job)
     if is_true(conditions, "Complete"):
-        return PrefetchFacts(state=PrefetchState.COMPLETE)
+        return PrefetchFacts(state=PrefetchState.COMPLETE, uid=uid_of(job))
     # The Job's own deadline is the caching deadline: the state machine's clock says so with the better reason.
-    if not is_true(conditions, "Failed") or conditions["Failed"].get("reason") == "DeadlineExceeded":
-        return PrefetchFacts(state=PrefetchState.RUNNING)
+    ended = is_true(conditions, "Failed")
+    if not ended or conditions["Failed"].get("reason") == "DeadlineExceeded":
+        return PrefetchFacts(state=PrefetchState.RUNNING, uid=uid_of(job), expired=ended)
     failure = classify_failure(*_last_termination(job, children.pods))
     return PrefetchFacts(
-        state=PrefetchState.FAILED, failure=failure.reason, detail=failure.detail, permanent=failure.permanent
+        state=PrefetchState.FAILED,
+        uid=uid_of(job),
+        failure=failure.reason,
+        detail=failure.detail,
+        permanent=failure.permanent,
     )
 
 

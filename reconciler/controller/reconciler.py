@@ -27,7 +27,7 @@ from reconciler.controller.revisions import known_digest
 from reconciler.controller.seeds import Seeds
 from reconciler.controller.settings import ControllerSettings
 from reconciler.controller.stacks import StackConverger
-from reconciler.controller.watched import DECISION_MODELS, Watched
+from reconciler.controller.watched import DECISION_MODELS, JOBS, Watched
 from reconciler.engine.gate import ExpectedModel
 from reconciler.engine.names import ModelName
 from reconciler.engine.runtime import WARM_UP_SECONDS
@@ -99,6 +99,7 @@ class Reconciler:
             return CONFLICT_SECONDS
         self._announce(obj, model, decision)
         waits = [decision.requeue_after, *self._ask(key, model, decision), *self._probe(key, model, decision, gathered)]
+        await self._discard_jobs(decision, gathered)
         waits.append(await self._converge(model, decision, gathered))
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -174,6 +175,20 @@ class Reconciler:
             api_key=None if api_key is None else api_key.value,
             warm_up_seconds=timeouts.starting_timeout.total_seconds() if timeouts.starting else WARM_UP_SECONDS,
         )
+
+    async def _discard_jobs(self, decision: Decision, gathered: Gathered) -> None:
+        """Delete Jobs that have to run again; the count of their failures is persisted already."""
+        for job in gathered.children.jobs:
+            if object_uid(job) not in decision.discarded_jobs:
+                continue
+            metadata = job["metadata"]
+            _log.info("deleting Job %s, so that it runs again", metadata["name"])
+            try:
+                await self._with.client.delete(
+                    JOBS, metadata["namespace"], metadata["name"], uid=metadata["uid"], propagation="Background"
+                )
+            except Conflict:
+                _log.info("Job %s was replaced meanwhile", metadata["name"])
 
     async def _converge(self, model: DecisionModel, decision: Decision, gathered: Gathered) -> float | None:
         if decision.stack is None:

@@ -69,7 +69,7 @@ def _revision(model: DecisionModel, owner: Owner, plan: RevisionPlan, around: Su
     recipe = _recipe(model, plan.revision, around.settings)
     return DesiredRevision(
         hash=name,
-        store=_store(model, claim),
+        store=_store(model, claim, recovering=plan.recovering),
         prefetch=_prefetch(model, recipe, job, around) if plan.prefetch else None,
         serving=_serving(model, recipe, deployment, claim, around) if plan.serve else None,
         disruption_budget=plan.disruption_budget,
@@ -112,12 +112,13 @@ def _placement(model: DecisionModel, revision: RevisionStatus) -> Placement:
     )
 
 
-def _store(model: DecisionModel, claim: JsonObject | None) -> Store:
+def _store(model: DecisionModel, claim: JsonObject | None, *, recovering: bool) -> Store:
     cache = model.spec.cache
     wanted = Store(
         size=str(cache.size),
         access_modes=cache.effective_access_modes,
         storage_class_name=cache.storage_class_name,
+        recovering=recovering,
     )
     if claim is None:
         return wanted

@@ -56,15 +56,17 @@ def _refuse(draft: Draft, refusal: Refusal) -> Decision:
 
 
 def _consume_retry(draft: Draft) -> None:
-    """A retry token clears a failed revision exactly once (spec section 5.7)."""
+    """A retry token clears a failed revision and an exhausted recovery exactly once (spec section 5.7)."""
     token = draft.facts.model.metadata.annotations.get(RETRY_ANNOTATION)
     if not token or token == draft.status.last_retry_token:
         return
     draft.update(last_retry_token=token)
-    if draft.status.failed_revision is None:
-        draft.event(EventReason.RETRY_NOOP, "there is no failed revision to retry")
+    recovery = draft.status.store_recovery
+    exhausted = recovery is not None and recovery.exhausted
+    if draft.status.failed_revision is None and not exhausted:
+        draft.event(EventReason.RETRY_NOOP, "there is nothing failed to retry")
         return
-    draft.update(failed_revision=None)
+    draft.update(failed_revision=None, store_recovery=None if exhausted else recovery)
     draft.forget(ConditionType.DEGRADED)
 
 

@@ -37,6 +37,8 @@ class RevisionPlan:
     revision: RevisionStatus
     prefetch: bool = True
     serve: bool = False
+    recovering: bool = False
+    """The store was lost and is being refilled."""
     disruption_budget: bool = False
 
 
@@ -53,7 +55,8 @@ class Decision:
     """The outcome of one pass.
 
     `stack` is None where the cluster must stay as it is. `resolve` asks for the registry, `probe` names the revisions
-    whose Pods are to be inspected, `requeue_after` is in seconds (None: only a watch event brings the next pass).
+    whose Pods are to be inspected, `discarded_jobs` the Jobs (UIDs) that are to be deleted and run again.
+    `requeue_after` is in seconds (None: only a watch event brings the next pass).
     """
 
     status: DecisionModelStatus
@@ -62,4 +65,5 @@ class Decision:
     results: tuple[RolloutResult, ...] = ()
     resolve: bool = False
     probe: tuple[str, ...] = ()
+    discarded_jobs: tuple[str, ...] = ()
     requeue_after: float | None = None

@@ -81,6 +81,15 @@ class Draft:
         self.update(conditions=merge_condition(self.status.conditions, wanted, self.facts.now))
         return before is None or (before.status, before.reason) != (wanted.status, wanted.reason)
 
+    def degrade(self, reason: Reason, message: str) -> bool:
+        """Set `Degraded`, whatever else this pass said about it; return whether the reason is new to its readers."""
+        persisted = find_condition(self._before.conditions, ConditionType.DEGRADED)
+        if persisted is not None and find_condition(self.status.conditions, ConditionType.DEGRADED) is None:
+            # It held all the time: its clock goes on.
+            self.update(conditions=(*self.status.conditions, persisted))
+        self.condition(ConditionType.DEGRADED, reason, message, holds=True)
+        return persisted is None or persisted.reason != reason
+
     def forget(self, *types: ConditionType) -> None:
         """Remove conditions that no longer say anything."""
         conditions = self.status.conditions
@@ -102,6 +111,7 @@ class Draft:
         stack: StackPlan | None,
         resolve: bool = False,
         probe: tuple[str, ...] = (),
+        discarded_jobs: tuple[str, ...] = (),
         requeue_after: float | None = None,
     ) -> Decision:
         """Close the draft."""
@@ -112,5 +122,6 @@ class Draft:
             results=tuple(self._results),
             resolve=resolve,
             probe=probe,
+            discarded_jobs=discarded_jobs,
             requeue_after=requeue_after,
         )

@@ -53,6 +53,8 @@ class StoreState(StrEnum):
 
     ABSENT = "absent"
     PRESENT = "present"
+    RECOVERING = "recovering"
+    """Created again after a loss, and not known to be filled."""
     TERMINATING = "terminating"
 
 
@@ -70,6 +72,11 @@ class PrefetchFacts:
     """The prefetch Job of one revision; `failure` and `detail` only when it failed (spec section 4.3)."""
 
     state: PrefetchState = PrefetchState.ABSENT
+    uid: str = ""
+    stale: bool = False
+    """It is older than the store: what it did, it did to another one."""
+    expired: bool = False
+    """It ended by its own deadline. To a candidate it counts as running: the caching deadline is the better reason."""
     failure: str = ""
     detail: str = ""
     permanent: bool = False

@@ -38,6 +38,7 @@ def promote(draft: Draft, candidate: RevisionStatus) -> Decision:
         stable_revision=candidate,
         candidate_revision=None,
         failed_revision=None,
+        store_recovery=None,
         previous_revision=previous,
         last_promotion_time=draft.facts.now,
     )

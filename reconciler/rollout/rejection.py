@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from api.conditions import ConditionType, EventReason, Phase, Reason, find_condition
+from api.conditions import ConditionType, EventReason, Phase, Reason
 from api.status import FailedRevisionStatus, RevisionStatus
 from reconciler.rollout import timing
 from reconciler.rollout.decision import Decision, RolloutResult
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.stable import describe_ready, describe_replicas, recheck, stack_plan
+from reconciler.rollout.store_recovery import tend_store
 
 
 def failed_record(draft: Draft, revision: RevisionStatus, reason: Reason, message: str) -> FailedRevisionStatus:
@@ -38,8 +39,7 @@ def hold_rejected(draft: Draft) -> Decision:
     draft.update(candidate_revision=None)
     draft.forget(ConditionType.CACHED, ConditionType.EVALUATED)
     reason = Reason(failed.reason) if failed.reason else Reason.REVISION_FAILED
-    if find_condition(draft.status.conditions, ConditionType.DEGRADED) is None:
-        draft.condition(ConditionType.DEGRADED, reason, failed.message, holds=True)
+    draft.condition(ConditionType.DEGRADED, reason, failed.message, holds=True)
     if draft.stable is None:
         draft.enter(Phase.FAILED)
         draft.condition(ConditionType.READY, reason, failed.message, holds=False)
@@ -48,4 +48,10 @@ def hold_rejected(draft: Draft) -> Decision:
     draft.enter(Phase.ROLLED_BACK)
     describe_replicas(draft, draft.stable)
     describe_ready(draft, reason=Reason.CANDIDATE_REJECTED)
-    return draft.decided(stack=stack_plan(draft), probe=(draft.stable.hash,), requeue_after=recheck(draft))
+    care = tend_store(draft)
+    return draft.decided(
+        stack=stack_plan(draft),
+        probe=(draft.stable.hash,),
+        discarded_jobs=care.discarded_jobs,
+        requeue_after=min(recheck(draft), care.requeue_after or timing.RECHECK_READY),
+    )

@@ -80,6 +80,7 @@ def _roll_back(draft: Draft, stable: RevisionStatus, previous: PreviousRevision,
         stable_revision=previous.revision,
         previous_revision=None,
         candidate_revision=None,
+        store_recovery=None,
         failed_revision=failed_record(draft, stable, reason, cause),
     )
     draft.forget(ConditionType.STABILIZING)

@@ -7,16 +7,18 @@ from api.status import ReplicaStatus, RevisionStatus
 from reconciler.rollout import timing
 from reconciler.rollout.decision import Decision, RevisionPlan, StackPlan
 from reconciler.rollout.draft import Draft
-from reconciler.rollout.facts import PrefetchState
 from reconciler.rollout.retention import kept_revision
+from reconciler.rollout.store_recovery import is_empty, may_start_pods, needs_prefetch, tend_store
 
 
 def serving_plan(draft: Draft, revision: RevisionStatus) -> RevisionPlan:
-    """Plan a revision that has proved itself: it serves, and its Job is history that is kept but never re-run."""
+    """Plan a revision that has proved itself: it serves, and its Job runs again only to refill a lost store."""
+    facts = draft.facts.of(revision)
     return RevisionPlan(
         revision=revision,
-        prefetch=draft.facts.of(revision).prefetch.state is not PrefetchState.ABSENT,
-        serve=True,
+        prefetch=needs_prefetch(draft, revision),
+        serve=may_start_pods(facts),
+        recovering=is_empty(facts),
         disruption_budget=draft.stable is not None and revision.hash == draft.stable.hash and draft.spec.replicas > 1,
     )
 
@@ -99,7 +101,7 @@ def describe_refusals(draft: Draft) -> None:
     """Report what keeps the platform from acting on the spec although the stable serves (spec section 5.4)."""
     if draft.facts.refusals:
         first = draft.facts.refusals[0]
-        draft.condition(ConditionType.DEGRADED, first.reason, first.message, holds=True)
+        draft.degrade(first.reason, first.message)
 
 
 def recheck(draft: Draft) -> float:
@@ -119,9 +121,11 @@ def maintain(draft: Draft, *, resolve: bool = False) -> Decision:
         raise ValueError("there is no stable revision to maintain")
     draft.enter(describe_health(draft))
     describe_refusals(draft)
+    care = tend_store(draft)
     return draft.decided(
         stack=stack_plan(draft),
         resolve=resolve,
         probe=(stable.hash,),
-        requeue_after=recheck(draft),
+        discarded_jobs=care.discarded_jobs,
+        requeue_after=min(recheck(draft), care.requeue_after or timing.RECHECK_READY),
     )

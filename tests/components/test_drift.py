@@ -148,6 +148,12 @@ def container(obj: dict[str, Any]) -> Any:
             Cause.CHANGED,
             "spec.resources.requests.storage",
         ),
+        (
+            "PersistentVolumeClaim",
+            lambda c: c["metadata"]["annotations"].update({"decisionmodel.io/store-recovering": "true"}),
+            Cause.ADDED,
+            "metadata.annotations[decisionmodel.io/store-recovering]",
+        ),
         ("Job", lambda j: j["metadata"]["labels"].clear(), Cause.CHANGED, "metadata.labels[decisionmodel.io/name]"),
     ],
 )

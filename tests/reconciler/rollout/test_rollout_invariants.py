@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from api.conditions import Phase
 from api.status import RevisionStatus
-from reconciler.rollout import PrefetchFacts, PrefetchState, ServingFacts
+from reconciler.rollout import PrefetchFacts, PrefetchState, RevisionFacts, ServingFacts, StoreState
 from tests.reconciler.rollout.worlds import World, revision
 
 MODELS = ("laya:en", "laya:multilingual", "nli:latest")
@@ -52,7 +52,16 @@ class Rollouts(RuleBasedStateMachine):
         for name, facts in self.world.revisions.items():
             if facts.prefetch.state is PrefetchState.RUNNING:
                 outcome = PrefetchFacts(state=state, failure="Transient" if state is PrefetchState.FAILED else "")
-                self.world.revisions[name] = replace(facts, prefetch=outcome)
+                self.world.revisions[name] = replace(facts, prefetch=replace(outcome, uid=facts.prefetch.uid))
+        self.pass_once()
+
+    @precondition(lambda self: self.world.status.stable_revision is not None)
+    @rule(state=st.sampled_from([StoreState.ABSENT, StoreState.TERMINATING]))
+    def store_is_deleted(self, state: StoreState) -> None:
+        stable = self.world.status.stable_revision
+        assert stable is not None
+        if stable.hash in self.world.revisions:
+            self.world.store_is(stable, state)
         self.pass_once()
 
     @rule(model=st.sampled_from(MODELS), ready=st.integers(0, 1), crash=st.booleans())
@@ -100,6 +109,13 @@ class Rollouts(RuleBasedStateMachine):
         assert self.world.said.count("Promoted") == self.promotions
 
     @invariant()
+    def pods_start_only_on_a_filled_store(self) -> None:
+        for store, job in self.world.started_on.values():
+            assert store is StoreState.PRESENT
+            assert job.state is PrefetchState.COMPLETE
+            assert not job.stale
+
+    @invariant()
     def at_most_three_revisions_exist(self) -> None:
         assert len(self.world.revisions) <= 3
 
@@ -107,9 +123,10 @@ class Rollouts(RuleBasedStateMachine):
         """Without new input every state comes to rest, and all that remains is what serves."""
         for _ in range(8):
             for name, facts in self.world.revisions.items():
-                ended = PrefetchFacts(state=PrefetchState.COMPLETE)
+                ended = replace(facts.prefetch, state=PrefetchState.COMPLETE)
+                store = StoreState.ABSENT if facts.store is StoreState.TERMINATING else facts.store
                 pods = replace(facts.serving, model_ready=1, crash_looping=False) if facts.serving.exists else None
-                self.world.revisions[name] = replace(facts, prefetch=ended, serving=pods or facts.serving)
+                self.world.revisions[name] = RevisionFacts(store=store, prefetch=ended, serving=pods or facts.serving)
             self.world.passes(400)
             self.world.reconcile()
         assert self.world.status.phase in {Phase.READY, Phase.ROLLED_BACK, Phase.FAILED}

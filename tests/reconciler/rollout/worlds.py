@@ -90,6 +90,10 @@ def planned(decision: Decision) -> dict[str, bool]:
     return {plan.revision.hash: plan.serve for plan in decision.stack.revisions}
 
 
+def _without_jobs(facts: RevisionFacts, discarded: tuple[str, ...]) -> RevisionFacts:
+    return replace(facts, prefetch=PrefetchFacts()) if facts.prefetch.uid in discarded else facts
+
+
 @dataclass
 class World:
     """A DecisionModel and a cluster that does what decisions ask for, one step at a time."""
@@ -102,6 +106,10 @@ class World:
     service: str | None = None
     resolution: Resolution = None
     said: list[str] = field(default_factory=list)
+    jobs: int = 0
+    """How many Jobs were created."""
+    started_on: dict[str, tuple[StoreState, PrefetchFacts]] = field(default_factory=dict)
+    """The store and the Job of each revision when its Deployment was last created."""
     generation: int = 1
     more: dict[str, Any] = field(default_factory=dict)
     """Further fields of the facts."""
@@ -137,15 +145,28 @@ class World:
     def _converge(self, decision: Decision) -> None:
         assert decision.stack is not None
         plans = {plan.revision.hash: plan for plan in decision.stack.revisions}
-        self.revisions = {name: facts for name, facts in self.revisions.items() if name in plans}
+        self.revisions = {
+            name: _without_jobs(facts, decision.discarded_jobs)
+            for name, facts in self.revisions.items()
+            if name in plans
+        }
         for name, plan in plans.items():
             facts = self.revisions.get(name, RevisionFacts())
             prefetch, pods = facts.prefetch, facts.serving
+            if facts.store is StoreState.ABSENT:
+                prefetch = replace(prefetch, stale=prefetch.state is not PrefetchState.ABSENT)
+            if not plan.prefetch:
+                prefetch = PrefetchFacts()
             if plan.prefetch and prefetch.state is PrefetchState.ABSENT:
-                prefetch = PrefetchFacts(state=PrefetchState.RUNNING)
+                self.jobs += 1
+                prefetch = PrefetchFacts(state=PrefetchState.RUNNING, uid=f"job-{self.jobs}")
             if plan.serve and not pods.exists:
+                self.started_on[name] = (facts.store, prefetch)
                 pods = ServingFacts(exists=True)
-            self.revisions[name] = RevisionFacts(store=StoreState.PRESENT, prefetch=prefetch, serving=pods)
+            store = StoreState.RECOVERING if plan.recovering else StoreState.PRESENT
+            if facts.store is StoreState.TERMINATING:
+                store = facts.store
+            self.revisions[name] = RevisionFacts(store=store, prefetch=prefetch, serving=pods)
         self.service = decision.stack.selected
 
     def passes(self, seconds: float) -> None:
@@ -155,7 +176,16 @@ class World:
     def prefetched(self, wanted: RevisionStatus, outcome: PrefetchFacts | None = None) -> None:
         """End the prefetch Job of a revision: complete, or as `outcome` says."""
         done = outcome or PrefetchFacts(state=PrefetchState.COMPLETE)
-        self.revisions[wanted.hash] = replace(self.revisions[wanted.hash], prefetch=done)
+        facts = self.revisions[wanted.hash]
+        self.revisions[wanted.hash] = replace(facts, prefetch=replace(done, uid=facts.prefetch.uid))
+
+    def store_is(self, wanted: RevisionStatus, state: StoreState) -> None:
+        """Let somebody delete the store of a revision: TERMINATING while Pods mount it, then ABSENT."""
+        self.revisions[wanted.hash] = replace(self.revisions[wanted.hash], store=state)
+
+    def deployment_is_lost(self, wanted: RevisionStatus) -> None:
+        """Let somebody delete the Deployment of a revision."""
+        self.pods(wanted, ServingFacts())
 
     def pods_ready(self, wanted: RevisionStatus, count: int = 1) -> None:
         """Make so many Pods of a revision model-ready."""

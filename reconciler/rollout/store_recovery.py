@@ -1,0 +1,121 @@
+"""Refilling the lost store of the revision that serves (spec section 8.1).
+
+The claim is created again under a mark, and stays marked until a Job younger than the claim has filled it. Only a
+marked claim's old Job is discarded: without Job and mark an empty store would look like a filled one. A Deployment that
+exists is left as it is, for its Pods may still answer; one that is missing is started only on a filled store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from api.conditions import EventReason, Reason
+from api.status import RevisionStatus, StoreRecovery
+from reconciler.rollout import timing
+from reconciler.rollout.draft import Draft
+from reconciler.rollout.facts import PrefetchFacts, PrefetchState, RevisionFacts, StoreState
+
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCare:
+    """What the stable's store needs besides the plan: Jobs to delete, by UID, and the next look, in seconds."""
+
+    discarded_jobs: tuple[str, ...] = ()
+    requeue_after: float | None = None
+
+
+def is_empty(facts: RevisionFacts) -> bool:
+    """Whether the store was lost and no Job has filled it since."""
+    match facts.store:
+        case StoreState.ABSENT:
+            return True
+        case StoreState.RECOVERING:
+            return facts.prefetch.state is not PrefetchState.COMPLETE or facts.prefetch.stale
+        case StoreState.PRESENT:
+            return facts.prefetch.state is PrefetchState.COMPLETE and facts.prefetch.stale
+        case StoreState.TERMINATING:
+            return False
+
+
+def may_start_pods(facts: RevisionFacts) -> bool:
+    """Whether Pods of a proved revision may be declared: never newly on a store without files."""
+    return facts.serving.exists or (facts.store is not StoreState.TERMINATING and not is_empty(facts))
+
+
+def needs_prefetch(draft: Draft, revision: RevisionStatus) -> bool:
+    """Whether the plan of a proved revision holds a Job: one that is history, or one that refills the store."""
+    facts = draft.facts.of(revision)
+    if _recovers(draft, revision) and facts.store is StoreState.RECOVERING and is_empty(facts):
+        return not _exhausted(draft)
+    return facts.prefetch.state is not PrefetchState.ABSENT
+
+
+def tend_store(draft: Draft) -> StoreCare:
+    """Record how the refilling of the stable's store is going; call it after the health was described."""
+    stable = draft.stable
+    if stable is None or not _recovers(draft, stable):
+        return StoreCare()
+    facts = draft.facts.of(stable)
+    if facts.store is StoreState.TERMINATING:
+        message = "the store is being deleted but Pods still mount it; they serve until somebody deletes them"
+        if draft.degrade(Reason.STORE_TERMINATING, message):
+            draft.event(EventReason.STORE_TERMINATING, f"revision {stable.hash}: {message}")
+        return StoreCare(requeue_after=timing.RECHECK_PROGRESS)
+    if not is_empty(facts):
+        draft.update(store_recovery=None)
+        return StoreCare()
+    return _refill(draft, stable, facts)
+
+
+def _refill(draft: Draft, stable: RevisionStatus, facts: RevisionFacts) -> StoreCare:
+    marked = facts.store is StoreState.RECOVERING
+    if marked:
+        _count_failure(draft, facts.prefetch)
+    if _exhausted(draft):
+        return _give_up(draft, stable)
+    if draft.degrade(Reason.STORE_LOST, "the store is gone; it is created again and refilled"):
+        draft.event(EventReason.STORE_LOST, f"the store of revision {stable.hash} is gone and is refilled")
+    discarded = _discarded(facts.prefetch) if marked else ()
+    waiting = marked and not discarded
+    return StoreCare(
+        discarded_jobs=discarded,
+        requeue_after=timing.RECHECK_PROGRESS if waiting else timing.RECHECK_LOST_STORE,
+    )
+
+
+def _give_up(draft: Draft, stable: RevisionStatus) -> StoreCare:
+    message = "the store could not be refilled; set the retry annotation to a new value to try again"
+    if draft.degrade(Reason.STORE_PREFETCH_FAILED, message):
+        draft.event(EventReason.STORE_PREFETCH_FAILED, f"revision {stable.hash}: {message}")
+    return StoreCare(requeue_after=timing.RECHECK_READY)
+
+
+def _recovers(draft: Draft, revision: RevisionStatus) -> bool:
+    """Whether it is this revision's store that is refilled: the stable's, and not beside a candidate's rollout."""
+    return draft.candidate is None and draft.stable is not None and draft.stable.hash == revision.hash
+
+
+def _exhausted(draft: Draft) -> bool:
+    recovery = draft.status.store_recovery
+    return recovery is not None and recovery.exhausted
+
+
+def _failed(prefetch: PrefetchFacts) -> bool:
+    return prefetch.state is PrefetchState.FAILED or prefetch.expired
+
+
+def _discarded(prefetch: PrefetchFacts) -> tuple[str, ...]:
+    outdated = prefetch.state is PrefetchState.COMPLETE and prefetch.stale
+    return (prefetch.uid,) if outdated or _failed(prefetch) else ()
+
+
+def _count_failure(draft: Draft, prefetch: PrefetchFacts) -> None:
+    """Count a failed Job once; a Job older than the claim tried to fill another store."""
+    recovery = draft.status.store_recovery or StoreRecovery()
+    if not _failed(prefetch) or prefetch.stale or prefetch.uid == recovery.last_failed_job:
+        return
+    attempts = recovery.attempts + 1
+    exhausted = prefetch.permanent or attempts >= ATTEMPTS
+    draft.update(store_recovery=StoreRecovery(attempts=attempts, last_failed_job=prefetch.uid, exhausted=exhausted))

@@ -1,0 +1,65 @@
+"""A lost store through the whole reconciler: the claim, the Job and the Deployment that must survive it."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.keys import STORE_RECOVERING_ANNOTATION
+from reconciler.controller.watched import CLAIMS, DEPLOYMENTS, JOBS
+from reconciler.kernel.resources import Resource
+from tests.reconciler.controller.bed import Bed
+from tests.reconciler.controller.kubelet import Failed
+
+pytestmark = pytest.mark.anyio
+
+
+def uid(bed: Bed, resource: Resource, name: str) -> str:
+    return str(bed.get(resource, name)["metadata"]["uid"])
+
+
+async def lose_store(bed: Bed, revision: str) -> None:
+    """Delete the store of a revision whose Job is a day old."""
+    job = bed.get(JOBS, f"router-pf-{revision}")
+    job["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    bed.edit(JOBS, f"router-pf-{revision}", lambda obj: obj["metadata"].update(annotations={"touched": "true"}))
+    await bed.settle()
+    bed.remove(CLAIMS, f"router-store-{revision}")
+    await bed.settle()
+
+
+async def live_until_refilled(bed: Bed) -> None:
+    for _ in range(8):
+        await bed.next_pass()
+
+
+async def test_a_lost_store_is_refilled_under_a_running_deployment(bed: Bed) -> None:
+    revision = await bed.rolled_out()
+    deployment = uid(bed, DEPLOYMENTS, f"router-{revision}")
+    job = uid(bed, JOBS, f"router-pf-{revision}")
+
+    await lose_store(bed, revision)
+    await live_until_refilled(bed)
+
+    claim = bed.get(CLAIMS, f"router-store-{revision}")
+    assert STORE_RECOVERING_ANNOTATION not in claim["metadata"]["annotations"]
+    assert uid(bed, JOBS, f"router-pf-{revision}") != job
+    assert uid(bed, DEPLOYMENTS, f"router-{revision}") == deployment
+    assert bed.events.count("StoreLost") == 1
+    assert bed.status.phase == "Ready"
+    assert bed.condition("Degraded") == ("", "", "")
+
+
+async def test_a_store_that_cannot_be_refilled_is_left_marked_and_told(bed: Bed) -> None:
+    revision = await bed.rolled_out()
+    bed.kubelet.prefetch = lambda _: Failed()
+
+    await lose_store(bed, revision)
+    await live_until_refilled(bed)
+
+    claim = bed.get(CLAIMS, f"router-store-{revision}")
+    assert claim["metadata"]["annotations"][STORE_RECOVERING_ANNOTATION] == "true"
+    assert bed.objects(JOBS) == []
+    assert bed.condition("Degraded")[1] == "StorePrefetchFailed"
+    assert bed.condition("Ready")[0] == "True"
+    assert bed.status.store_recovery is not None
+    assert (bed.status.store_recovery.attempts, bed.status.store_recovery.exhausted) == (1, True)
