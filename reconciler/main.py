@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from api.keys import NAME_LABEL, REPORTING_CONTROLLER, STATUS_FIELD_MANAGER
 from reconciler.controller.gathering import Gatherer
+from reconciler.controller.growth import StoreGrower
 from reconciler.controller.metrics import ControllerMetrics
 from reconciler.controller.probing import PROBE_TASKS, GateChange, Prober
 from reconciler.controller.reconciler import Collaborators, Reconciler
@@ -126,16 +127,20 @@ class Reconciliation:
             now=self.timing.now,
         )
         self.stacks = stacks
+        grower = StoreGrower(self.client)
         return Reconciler(
             settings,
             Collaborators(
                 client=self.client,
                 watched=self.watched,
-                gatherer=Gatherer(settings, self.client, self.watched, resolver, prober, stacks, now=self.timing.now),
+                gatherer=Gatherer(
+                    settings, self.client, self.watched, resolver, prober, stacks, grower, now=self.timing.now
+                ),
                 resolver=resolver,
                 prober=prober,
                 stacks=stacks,
                 seeds=Seeds(self.client),
+                grower=grower,
                 events=self.events,
                 metrics=self.metrics,
                 background=self.background,

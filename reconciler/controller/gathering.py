@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 
 from api.decisionmodel import DecisionModel
 from api.status import DecisionModelStatus
+from components import names
 from reconciler.controller.credentials import Credentials, read_credentials
-from reconciler.controller.observation import Children, revision_facts, selected_revision
+from reconciler.controller.growth import StoreGrower
+from reconciler.controller.observation import Children, named, revision_facts, selected_revision, uid_of
 from reconciler.controller.probing import Prober
 from reconciler.controller.resolution import Resolver
 from reconciler.controller.revisions import (
@@ -53,6 +55,7 @@ class Gatherer:
         resolver: Resolver,
         prober: Prober,
         stacks: StackConverger,
+        grower: StoreGrower,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -62,6 +65,7 @@ class Gatherer:
         self._resolver = resolver
         self._prober = prober
         self._stacks = stacks
+        self._grower = grower
         self._now = now
 
     async def gather(self, model: DecisionModel) -> Gathered:
@@ -108,11 +112,15 @@ class Gatherer:
         hashes = set(known_hashes(model.status))
         if isinstance(resolution, Resolved):
             hashes.add(resolution.revision.hash)
-        metadata = model.metadata
-        return {name: self._revision(children, metadata.name, metadata.uid, name) for name in hashes}
+        return {name: self._revision(children, model, name) for name in hashes}
 
-    def _revision(self, children: Children, owner: str, owner_uid: str, name: str) -> RevisionFacts:
+    def _revision(self, children: Children, model: DecisionModel, name: str) -> RevisionFacts:
+        owner, owner_uid = model.metadata.name, model.metadata.uid
         facts = revision_facts(children, owner, owner_uid, name)
+        claim = named(children.claims, names.store(owner, name), owner_uid)
+        if claim is not None and facts.claim is not None:
+            refused = self._grower.refusal(uid_of(claim), str(model.spec.cache.size))
+            facts = replace(facts, claim=replace(facts.claim, growth_refused=refused))
         precision = self._prober.precision(name)
         return replace(facts, serving=replace(facts.serving, precision=precision)) if precision else facts
 

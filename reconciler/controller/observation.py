@@ -15,7 +15,7 @@ from api.keys import GATE, PREFETCH_REVISION_LABEL, REVISION_LABEL, STORE_RECOVE
 from components import names
 from components.desired import JsonObject
 from reconciler.engine.prefetch import classify_failure
-from reconciler.rollout import PrefetchFacts, PrefetchState, RevisionFacts, ServingFacts, StoreState
+from reconciler.rollout import ClaimFacts, PrefetchFacts, PrefetchState, RevisionFacts, ServingFacts, StoreState
 
 _MISMATCHES = (Reason.DIGEST_MISMATCH, Reason.DEVICE_MISMATCH)
 
@@ -105,6 +105,7 @@ def revision_facts(children: Children, owner: str, owner_uid: str, revision: str
     deployment = named(children.deployments, names.deployment(owner, revision), owner_uid)
     return RevisionFacts(
         store=_store_state(claim),
+        claim=None if claim is None else _claim_facts(claim),
         prefetch=replace(_prefetch_facts(job, children), stale=_predates(job, claim)),
         serving=_serving_facts(deployment, tuple(serving_pods(children, owner_uid, revision))),
     )
@@ -117,6 +118,15 @@ def _store_state(claim: JsonObject | None) -> StoreState:
         return StoreState.TERMINATING
     marked = (claim["metadata"].get("annotations") or {}).get(STORE_RECOVERING_ANNOTATION) == "true"
     return StoreState.RECOVERING if marked else StoreState.PRESENT
+
+
+def _claim_facts(claim: JsonObject) -> ClaimFacts:
+    spec = claim["spec"]
+    return ClaimFacts(
+        size=str(spec["resources"]["requests"]["storage"]),
+        access_modes=tuple(spec.get("accessModes") or ()),
+        storage_class_name=spec.get("storageClassName"),
+    )
 
 
 def _predates(job: JsonObject | None, claim: JsonObject | None) -> bool:

@@ -17,6 +17,7 @@ from api.status import DecisionModelStatus, RevisionStatus
 from components import names
 from components.desired import Owner
 from reconciler.controller.gathering import Gathered, Gatherer
+from reconciler.controller.growth import StoreGrower
 from reconciler.controller.merge_patch import difference
 from reconciler.controller.metrics import ControllerMetrics
 from reconciler.controller.observation import named, serving_pods
@@ -27,7 +28,7 @@ from reconciler.controller.revisions import known_digest
 from reconciler.controller.seeds import Seeds
 from reconciler.controller.settings import ControllerSettings
 from reconciler.controller.stacks import StackConverger
-from reconciler.controller.watched import DECISION_MODELS, JOBS, Watched
+from reconciler.controller.watched import CLAIMS, DECISION_MODELS, JOBS, Watched
 from reconciler.engine.gate import ExpectedModel
 from reconciler.engine.names import ModelName
 from reconciler.engine.runtime import WARM_UP_SECONDS
@@ -55,6 +56,7 @@ class Collaborators:
     prober: Prober
     stacks: StackConverger
     seeds: Seeds
+    grower: StoreGrower
     events: EventRecorder
     metrics: ControllerMetrics
     background: BackgroundTasks
@@ -100,6 +102,7 @@ class Reconciler:
         self._announce(obj, model, decision)
         waits = [decision.requeue_after, *self._ask(key, model, decision), *self._probe(key, model, decision, gathered)]
         await self._discard_jobs(decision, gathered)
+        waits.append(await self._grow(key, decision, gathered))
         waits.append(await self._converge(model, decision, gathered))
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -190,6 +193,17 @@ class Reconciler:
             except Conflict:
                 _log.info("Job %s was replaced meanwhile", metadata["name"])
 
+    async def _grow(self, key: ObjectKey, decision: Decision, gathered: Gathered) -> float | None:
+        """Let a store grow; a refusal is reported by the next pass, at once."""
+        growth = decision.growth
+        if growth is None:
+            return None
+        name = names.store(key.name, growth.revision)
+        for claim in gathered.children.claims:
+            if claim["metadata"]["name"] == name and not await self._with.grower.grow(claim, growth.size):
+                return 0.0
+        return None
+
     async def _converge(self, model: DecisionModel, decision: Decision, gathered: Gathered) -> float | None:
         if decision.stack is None:
             return None
@@ -221,6 +235,7 @@ class Reconciler:
         self._with.background.cancel(key, PROBE_TASKS)
         self._with.prober.forget(key, ())
         self._with.metrics.forget(key)
+        self._with.grower.forget_others({object_uid(claim) for claim in self._with.watched.children[CLAIMS]})
         self._with.stacks.forget(key, uid)
 
     def owners(self) -> list[Owner]:

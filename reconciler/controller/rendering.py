@@ -122,8 +122,7 @@ def _store(model: DecisionModel, claim: JsonObject | None, *, recovering: bool) 
     )
     if claim is None:
         return wanted
-    # A claim is never changed: whether its class allows growing is unknown here, and a refused change would block
-    # everything else in the stack.
+    # The stack never changes a claim: a refused growth would block everything else in it (see `growth`).
     return replace(freeze_store(wanted, claim), size=str(claim["spec"]["resources"]["requests"]["storage"]))
 
 

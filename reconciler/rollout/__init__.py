@@ -5,8 +5,9 @@ facts, persists the decision's status, and only then lets the Pulumi engine conv
 """
 
 from reconciler.rollout.decide import decide
-from reconciler.rollout.decision import Decision, EventNote, RevisionPlan, RolloutResult, StackPlan
+from reconciler.rollout.decision import Decision, EventNote, RevisionPlan, RolloutResult, StackPlan, StoreGrowth
 from reconciler.rollout.facts import (
+    ClaimFacts,
     Facts,
     PrefetchFacts,
     PrefetchState,
@@ -21,6 +22,7 @@ from reconciler.rollout.facts import (
 )
 
 __all__ = [
+    "ClaimFacts",
     "Decision",
     "EventNote",
     "Facts",
@@ -35,6 +37,7 @@ __all__ = [
     "RuntimeUpdate",
     "ServingFacts",
     "StackPlan",
+    "StoreGrowth",
     "StoreState",
     "TagMissing",
     "decide",

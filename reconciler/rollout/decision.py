@@ -51,6 +51,14 @@ class StackPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreGrowth:
+    """A revision's store and the larger size it should get."""
+
+    revision: str
+    size: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """The outcome of one pass.
 
@@ -66,4 +74,5 @@ class Decision:
     resolve: bool = False
     probe: tuple[str, ...] = ()
     discarded_jobs: tuple[str, ...] = ()
+    growth: StoreGrowth | None = None
     requeue_after: float | None = None

@@ -12,7 +12,7 @@ from api.conditions import Condition, ConditionType, EventReason, Phase, Reason,
 from api.conditions import set_condition as merge_condition
 from api.keys import RUNTIME_PORT
 from api.status import DecisionModelStatus, RevisionStatus
-from reconciler.rollout.decision import Decision, EventNote, RolloutResult, StackPlan
+from reconciler.rollout.decision import Decision, EventNote, RolloutResult, StackPlan, StoreGrowth
 from reconciler.rollout.facts import Facts
 
 
@@ -37,6 +37,8 @@ class Draft:
         )
         self._events: list[EventNote] = []
         self._results: list[RolloutResult] = []
+        self._discarded_jobs: list[str] = []
+        self._growth: StoreGrowth | None = None
 
     @property
     def stable(self) -> RevisionStatus | None:
@@ -90,6 +92,11 @@ class Draft:
         self.condition(ConditionType.DEGRADED, reason, message, holds=True)
         return persisted is None or persisted.reason != reason
 
+    @property
+    def degraded(self) -> bool:
+        """Whether this pass reports something as degraded already."""
+        return find_condition(self.status.conditions, ConditionType.DEGRADED) is not None
+
     def forget(self, *types: ConditionType) -> None:
         """Remove conditions that no longer say anything."""
         conditions = self.status.conditions
@@ -105,13 +112,20 @@ class Draft:
         """Count the end of a rollout, once the status that goes with it is persisted."""
         self._results.append(result)
 
+    def discard(self, job_uid: str) -> None:
+        """Have a Job deleted, so that it runs again."""
+        self._discarded_jobs.append(job_uid)
+
+    def grow(self, growth: StoreGrowth) -> None:
+        """Have a store grow."""
+        self._growth = growth
+
     def decided(
         self,
         *,
         stack: StackPlan | None,
         resolve: bool = False,
         probe: tuple[str, ...] = (),
-        discarded_jobs: tuple[str, ...] = (),
         requeue_after: float | None = None,
     ) -> Decision:
         """Close the draft."""
@@ -122,6 +136,7 @@ class Draft:
             results=tuple(self._results),
             resolve=resolve,
             probe=probe,
-            discarded_jobs=discarded_jobs,
+            discarded_jobs=tuple(self._discarded_jobs),
+            growth=self._growth,
             requeue_after=requeue_after,
         )

@@ -100,10 +100,22 @@ class ServingFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimFacts:
+    """What a revision's claim was given."""
+
+    size: str
+    access_modes: tuple[str, ...]
+    storage_class_name: str | None = None
+    growth_refused: str = ""
+    """Why the API server does not let it grow to the size that the spec asks for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionFacts:
     """What exists in the cluster for one revision."""
 
     store: StoreState = StoreState.ABSENT
+    claim: ClaimFacts | None = None
     prefetch: PrefetchFacts = PrefetchFacts()
     serving: ServingFacts = ServingFacts()
 

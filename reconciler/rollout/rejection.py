@@ -48,10 +48,9 @@ def hold_rejected(draft: Draft) -> Decision:
     draft.enter(Phase.ROLLED_BACK)
     describe_replicas(draft, draft.stable)
     describe_ready(draft, reason=Reason.CANDIDATE_REJECTED)
-    care = tend_store(draft)
+    store_recheck = tend_store(draft)
     return draft.decided(
         stack=stack_plan(draft),
         probe=(draft.stable.hash,),
-        discarded_jobs=care.discarded_jobs,
-        requeue_after=min(recheck(draft), care.requeue_after or timing.RECHECK_READY),
+        requeue_after=min(recheck(draft), store_recheck),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from api.conditions import ConditionType, Phase, Reason
 from api.status import ReplicaStatus, RevisionStatus
 from reconciler.rollout import timing
+from reconciler.rollout.cache_guard import guard_cache
 from reconciler.rollout.decision import Decision, RevisionPlan, StackPlan
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.retention import kept_revision
@@ -120,12 +121,12 @@ def maintain(draft: Draft, *, resolve: bool = False) -> Decision:
     if stable is None:
         raise ValueError("there is no stable revision to maintain")
     draft.enter(describe_health(draft))
+    guard_cache(draft)
     describe_refusals(draft)
-    care = tend_store(draft)
+    store_recheck = tend_store(draft)
     return draft.decided(
         stack=stack_plan(draft),
         resolve=resolve,
         probe=(stable.hash,),
-        discarded_jobs=care.discarded_jobs,
-        requeue_after=min(recheck(draft), care.requeue_after or timing.RECHECK_READY),
+        requeue_after=min(recheck(draft), store_recheck),
     )

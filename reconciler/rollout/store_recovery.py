@@ -7,8 +7,6 @@ exists is left as it is, for its Pods may still answer; one that is missing is s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from api.conditions import EventReason, Reason
 from api.status import RevisionStatus, StoreRecovery
 from reconciler.rollout import timing
@@ -16,14 +14,6 @@ from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import PrefetchFacts, PrefetchState, RevisionFacts, StoreState
 
 ATTEMPTS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreCare:
-    """What the stable's store needs besides the plan: Jobs to delete, by UID, and the next look, in seconds."""
-
-    discarded_jobs: tuple[str, ...] = ()
-    requeue_after: float | None = None
 
 
 def is_empty(facts: RevisionFacts) -> bool:
@@ -52,24 +42,28 @@ def needs_prefetch(draft: Draft, revision: RevisionStatus) -> bool:
     return facts.prefetch.state is not PrefetchState.ABSENT
 
 
-def tend_store(draft: Draft) -> StoreCare:
-    """Record how the refilling of the stable's store is going; call it after the health was described."""
+def tend_store(draft: Draft) -> float:
+    """Take the refilling of the stable's store one step further; call it after the health was described.
+
+    Returns:
+        When to look again, in seconds.
+    """
     stable = draft.stable
     if stable is None or not _recovers(draft, stable):
-        return StoreCare()
+        return timing.RECHECK_READY
     facts = draft.facts.of(stable)
     if facts.store is StoreState.TERMINATING:
         message = "the store is being deleted but Pods still mount it; they serve until somebody deletes them"
         if draft.degrade(Reason.STORE_TERMINATING, message):
             draft.event(EventReason.STORE_TERMINATING, f"revision {stable.hash}: {message}")
-        return StoreCare(requeue_after=timing.RECHECK_PROGRESS)
+        return timing.RECHECK_PROGRESS
     if not is_empty(facts):
         draft.update(store_recovery=None)
-        return StoreCare()
+        return timing.RECHECK_READY
     return _refill(draft, stable, facts)
 
 
-def _refill(draft: Draft, stable: RevisionStatus, facts: RevisionFacts) -> StoreCare:
+def _refill(draft: Draft, stable: RevisionStatus, facts: RevisionFacts) -> float:
     marked = facts.store is StoreState.RECOVERING
     if marked:
         _count_failure(draft, facts.prefetch)
@@ -77,19 +71,19 @@ def _refill(draft: Draft, stable: RevisionStatus, facts: RevisionFacts) -> Store
         return _give_up(draft, stable)
     if draft.degrade(Reason.STORE_LOST, "the store is gone; it is created again and refilled"):
         draft.event(EventReason.STORE_LOST, f"the store of revision {stable.hash} is gone and is refilled")
-    discarded = _discarded(facts.prefetch) if marked else ()
-    waiting = marked and not discarded
-    return StoreCare(
-        discarded_jobs=discarded,
-        requeue_after=timing.RECHECK_PROGRESS if waiting else timing.RECHECK_LOST_STORE,
-    )
+    if not marked:
+        return timing.RECHECK_LOST_STORE
+    if not _has_to_run_again(facts.prefetch):
+        return timing.RECHECK_PROGRESS
+    draft.discard(facts.prefetch.uid)
+    return timing.RECHECK_LOST_STORE
 
 
-def _give_up(draft: Draft, stable: RevisionStatus) -> StoreCare:
+def _give_up(draft: Draft, stable: RevisionStatus) -> float:
     message = "the store could not be refilled; set the retry annotation to a new value to try again"
     if draft.degrade(Reason.STORE_PREFETCH_FAILED, message):
         draft.event(EventReason.STORE_PREFETCH_FAILED, f"revision {stable.hash}: {message}")
-    return StoreCare(requeue_after=timing.RECHECK_READY)
+    return timing.RECHECK_READY
 
 
 def _recovers(draft: Draft, revision: RevisionStatus) -> bool:
@@ -106,9 +100,8 @@ def _failed(prefetch: PrefetchFacts) -> bool:
     return prefetch.state is PrefetchState.FAILED or prefetch.expired
 
 
-def _discarded(prefetch: PrefetchFacts) -> tuple[str, ...]:
-    outdated = prefetch.state is PrefetchState.COMPLETE and prefetch.stale
-    return (prefetch.uid,) if outdated or _failed(prefetch) else ()
+def _has_to_run_again(prefetch: PrefetchFacts) -> bool:
+    return _failed(prefetch) or (prefetch.state is PrefetchState.COMPLETE and prefetch.stale)
 
 
 def _count_failure(draft: Draft, prefetch: PrefetchFacts) -> None:
