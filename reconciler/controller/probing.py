@@ -166,27 +166,30 @@ class Prober:
         return None if gate.is_open else max(wait, 0.1)
 
     async def _probe(self, target: Target, pod: JsonObject) -> None:
-        uid, gate = uid_of(pod), _gate(pod)
+        uid = uid_of(pod)
+        if _gate(pod).is_open and self._needs_warm_up(pod, _gate(pod)):
+            # The containers started anew, so nothing is loaded: no traffic until it is.
+            closed = await self._write(target, pod, _loading(target))
+            if closed is None:
+                return
+            pod = closed
         try:
-            inspection = await self._inspect(target, pod, gate)
+            inspection = await self._inspect(target, pod)
         finally:
             self._probed_at[uid] = self._clock()
         memory = self._memories.get(uid, ProbeMemory())
-        outcome = after_inspection(memory, inspection, target.expected, gate_open=gate.is_open)
+        outcome = after_inspection(memory, inspection, target.expected, gate_open=_gate(pod).is_open)
         self._memories[uid] = outcome.memory
         if outcome.verdict is None:
             return
         if outcome.verdict.ready and outcome.verdict.precision:
             self._precisions[target.revision] = outcome.verdict.precision
-        await self._write(target, pod, gate, outcome.verdict)
+        await self._write(target, pod, outcome.verdict)
 
-    async def _inspect(self, target: Target, pod: JsonObject, gate: _Gate) -> Inspection:
+    async def _inspect(self, target: Target, pod: JsonObject) -> Inspection:
         address = str(pod["status"]["podIP"])
         try:
-            if self._needs_warm_up(pod, gate):
-                if gate.is_open:
-                    # The containers started anew, so nothing is loaded: no traffic until it is.
-                    await self._write(target, pod, gate, _loading(target))
+            if self._needs_warm_up(pod, _gate(pod)):
                 reference = ModelName.parse(target.expected.name).reference
                 await self._runtime.warm_up(address, reference, target.api_key, timeout_seconds=target.warm_up_seconds)
                 memory = self._memories.get(uid_of(pod), ProbeMemory())
@@ -203,10 +206,11 @@ class Prober:
             containers_ready_at=_containers_ready_at(pod),
         )
 
-    async def _write(self, target: Target, pod: JsonObject, gate: _Gate, verdict: GateVerdict) -> None:
-        status = "True" if verdict.ready else "False"
+    async def _write(self, target: Target, pod: JsonObject, verdict: GateVerdict) -> KubernetesObject | None:
+        """Write what the gate should say; return the Pod as it is now, None when it is gone or says so already."""
+        gate, status = _gate(pod), "True" if verdict.ready else "False"
         if (gate.status, gate.reason) == (status, str(verdict.reason)):
-            return
+            return None
         metadata = pod["metadata"]
         since = gate.changed_at if gate.status == status and gate.changed_at else self._now()
         condition = {
@@ -229,10 +233,11 @@ class Prober:
             )
         except (NotFound, Conflict, Invalid) as error:
             _log.info("the Pod %s is gone or replaced: %s", name_of(pod), error)
-            return
+            return None
         _log.info("gate of Pod %s: %s, %s", name_of(pod), verdict.reason, verdict.message)
         self._on_written(written)
         self._on_change(GateChange(owner=target.owner, pod=name_of(pod), verdict=verdict))
+        return written
 
 
 def _loading(target: Target) -> GateVerdict:

@@ -154,9 +154,12 @@ class Reconciler:
     def _probe(
         self, key: ObjectKey, model: DecisionModel, decision: Decision, gathered: Gathered
     ) -> tuple[float | None, ...]:
+        self._with.prober.forget(key, {object_uid(pod) for pod in gathered.children.pods})
+        if model.spec.auth.api_key_secret_ref is not None and gathered.credentials.api_key is None:
+            # Without the key nothing can be learnt, and what serves must not lose its gate to a missing Secret.
+            return ()
         records = {revision.hash: revision for revision in _in_use(decision.status)}
         targets = [self._target(key, model, records[name], gathered) for name in decision.probe if name in records]
-        self._with.prober.forget(key, {object_uid(pod) for pod in gathered.children.pods})
         return tuple(
             self._with.prober.probe(target, tuple(serving_pods(gathered.children, model.metadata.uid, target.revision)))
             for target in targets

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -36,6 +36,7 @@ from tests.reconciler.controller.kubelet import Kubelet
 from tests.reconciler.controller.runtimes import FakeRuntime, Runtimes
 from tests.reconciler.controller.stack_engine import FakeDriver
 from tools.standin.registry import Registry
+from tools.standin.registry.names import TagName
 
 Object = dict[str, Any]
 KEY = ObjectKey("default", "router")
@@ -166,6 +167,15 @@ class Bed:
             while not await self._is_settled():
                 await self._live()
 
+    async def run_to(self, cut: Cut) -> bool:
+        """Live until the cut, or until nothing is left to do; returns whether the cut was reached."""
+        waits = [asyncio.create_task(self.settle()), asyncio.create_task(cut.reached.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+        return cut.reached.is_set()
+
     async def _is_settled(self) -> bool:
         """Whether the reconciler has nothing left to do, and the cluster nothing to answer to what it did."""
         if not self._is_idle():
@@ -237,6 +247,10 @@ class Bed:
         data = {key: base64.b64encode(value.encode()).decode()}
         metadata = {"name": name, "namespace": KEY.namespace, "labels": labels}
         self.server.put("v1", "secrets", {"kind": "Secret", "metadata": metadata, "data": data})
+
+    def remove_secret(self, name: str) -> None:
+        """Delete a Secret."""
+        self.server.remove("v1", "secrets", KEY.namespace, name)
 
     async def rolled_out(self, **spec: Any) -> str:
         """Declare the model, let it become Ready, and return its revision."""
@@ -335,18 +349,29 @@ class Bed:
 
 
 @asynccontextmanager
-async def open_bed(directory: Path) -> AsyncIterator[Bed]:
-    """A bed whose reconciler is not started yet."""
+async def open_bed(registry: Registry, directory: Path) -> AsyncIterator[Bed]:
+    """A bed whose reconciler is not started yet; what it does to the registry is taken back."""
+    published = registry.site.digests()
     runtimes = Runtimes()
     await runtimes.reserve()
     async with FakeApiServer() as server:
-        with Registry() as registry:
-            bed = Bed(server, registry, runtimes, directory)
-            try:
-                yield bed
-            finally:
-                await bed.kill()
-                await runtimes.close()
+        bed = Bed(server, registry, runtimes, directory)
+        try:
+            yield bed
+        finally:
+            await bed.kill()
+            await runtimes.close()
+            _restore(registry, published)
+
+
+def _restore(registry: Registry, published: Mapping[TagName, str]) -> None:
+    registry.clear_failures()
+    registry.forget_requests()
+    for name, digest in registry.site.digests().items():
+        if name not in published:
+            registry.site.delete_tag(name)
+        elif digest != published[name]:
+            registry.site.move_tag(name, name)
 
 
 __all__ = ["CHILD_RESOURCES", "KEY", "Bed", "Cut", "Object", "open_bed", "until"]

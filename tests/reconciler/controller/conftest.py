@@ -1,11 +1,12 @@
 """Fixtures of the controller's tests: a cluster of fakes with a whole reconciler in it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.reconciler.controller.bed import Bed, open_bed
+from tools.standin.registry import Registry
 
 
 @pytest.fixture
@@ -13,16 +14,23 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="session")
+def registry() -> Iterator[Registry]:
+    """The stand-in registry; each bed puts it back in order."""
+    with Registry() as running:
+        yield running
+
+
 @pytest.fixture
-async def bed(tmp_path: Path) -> AsyncIterator[Bed]:
+async def bed(registry: Registry, tmp_path: Path) -> AsyncIterator[Bed]:
     """A reconciler at work, with nothing to do yet."""
-    async with open_bed(tmp_path) as opened:
+    async with open_bed(registry, tmp_path) as opened:
         opened.start()
         yield opened
 
 
 @pytest.fixture
-async def idle_bed(tmp_path: Path) -> AsyncIterator[Bed]:
+async def idle_bed(registry: Registry, tmp_path: Path) -> AsyncIterator[Bed]:
     """A cluster whose reconciler is not started yet."""
-    async with open_bed(tmp_path) as opened:
+    async with open_bed(registry, tmp_path) as opened:
         yield opened

@@ -183,8 +183,9 @@ class Kubelet:
             self._put(PODS, changed)
 
     def _set_condition(self, obj: Object, type_: str, status: str, *, since: str) -> None:
-        others = [each for each in obj["status"].get("conditions", []) if each["type"] != type_]
-        obj["status"]["conditions"] = [*others, {"type": type_, "status": status, "lastTransitionTime": since}]
+        status_of = obj.setdefault("status", {})
+        others = [each for each in status_of.get("conditions", []) if each["type"] != type_]
+        status_of["conditions"] = [*others, {"type": type_, "status": status, "lastTransitionTime": since}]
 
     def _owned(self, resource: Resource, owner: Object) -> list[Object]:
         return [obj for obj in self._all(resource) if controller_uid(obj) == owner["metadata"]["uid"]]

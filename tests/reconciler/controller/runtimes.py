@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,8 @@ class FakeRuntime:
     loaded: str | None = None
     refusal: int | None = None
     """Answer everything with this status."""
+    on_load: Callable[[], object] = lambda: None
+    """Called before a load is answered."""
     requests: list[Request] = field(default_factory=list)
 
     @property
@@ -35,6 +38,7 @@ class FakeRuntime:
         if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
             return 401, {"code": "UNAUTHORIZED", "error": "wrong key"}
         if request.path == "/api/decide":
+            self.on_load()
             self.loaded = request.body["model"]
             return 200, {"done_reason": "load"}
         return 200, {"models": [self._entry(self.loaded)] if self.loaded else []}

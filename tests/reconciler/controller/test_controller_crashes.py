@@ -1,0 +1,76 @@
+"""A reconciler that dies between any two of its writes: the next one ends where an undisturbed one does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.reconciler.controller.bed import Bed, Cut, open_bed
+from tools.standin.registry import Registry
+
+pytestmark = pytest.mark.anyio
+
+LONGEST = 40
+"""More writes than a first rollout and a promotion take; a cut beyond the last one ends the test."""
+
+
+async def declared(bed: Bed, *, second: bool) -> None:
+    """Roll a first model out, if it is the second one that is to be disturbed, and declare the next."""
+    if second:
+        bed.start()
+        await bed.rolled_out()
+        await bed.kill()
+    bed.declare(model="laya:en-better" if second else "laya:en")
+
+
+def outcome(bed: Bed) -> dict[str, Any]:
+    """What users and the cluster see in the end."""
+    status = bed.status
+    assert status.stable_revision is not None
+    return {
+        "phase": status.phase,
+        "stable": status.stable_revision.hash,
+        "previous": None if status.previous_revision is None else status.previous_revision.hash,
+        "candidate": status.candidate_revision,
+        "failed": status.failed_revision,
+        "children": bed.children,
+        "selected": bed.selected,
+        "stacks": [sorted(state) for state in bed.driver.states.values()],
+        "seeds": sorted(obj["metadata"]["name"] for obj in bed.server.objects("v1", "configmaps")),
+    }
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["first rollout", "promotion"])
+async def test_wherever_the_reconciler_dies_the_next_one_ends_the_same(
+    registry: Registry, tmp_path: Path, *, second: bool
+) -> None:
+    async with open_bed(registry, tmp_path) as bed:
+        await declared(bed, second=second)
+        bed.start()
+        await bed.settle()
+        expected, promotions = outcome(bed), bed.events.count("Promoted")
+
+    for number in range(1, LONGEST):
+        async with open_bed(registry, tmp_path) as bed:
+            await declared(bed, second=second)
+            cut = Cut(number)
+            bed.start(cut)
+            if not await bed.run_to(cut):
+                break
+            promoted_unannounced = is_promoted(bed, second=second)
+            await bed.restart()
+            assert outcome(bed) == expected, cut.label
+            # An Event follows its status write: dying between the two loses it, and nothing ever tells it twice.
+            assert bed.events.count("Promoted") in (
+                {promotions, promotions - 1} if promoted_unannounced else {promotions}
+            )
+    assert cut.number < LONGEST
+    assert cut.number > 10, "every write was a place to die"
+
+
+def is_promoted(bed: Bed, *, second: bool) -> bool:
+    """Whether the status of the disturbed rollout already says that it was promoted."""
+    stable = bed.status.stable_revision
+    return stable is not None and stable.model == ("laya:en-better" if second else "laya:en")

@@ -1,0 +1,330 @@
+"""The stack behind a model: failures and their pauses, conflicts with others' objects, and drift."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+
+import pytest
+
+from reconciler.controller.watched import CLAIMS, DEPLOYMENTS, JOBS, PODS, SERVICES
+from reconciler.driver import FailureReason, OperationKind
+from tests.reconciler.controller.bed import KEY, Bed, Object
+from tests.reconciler.controller.stack_engine import Trouble
+
+pytestmark = pytest.mark.anyio
+
+
+async def pauses_between_operations(bed: Bed, count: int) -> list[int]:
+    """Let time pass until so many more operations ran; returns the seconds between them."""
+    pauses = []
+    for _ in range(count):
+        before, since = len(bed.driver.performed), bed.clock.seconds
+        while len(bed.driver.performed) == before:
+            await bed.next_pass()
+        pauses.append(round(bed.clock.seconds - since))
+    return pauses
+
+
+async def test_a_failure_that_may_pass_is_retried_with_growing_pauses(bed: Bed) -> None:
+    bed.driver.trouble = [Trouble(FailureReason.UNREACHABLE, "connection refused", times=6)]
+    bed.declare()
+    await bed.settle()
+    assert len(bed.driver.performed) == 1
+    assert bed.condition("Cached") == (
+        "False",
+        "Caching",
+        "the stack could not be converged: Unreachable: connection refused",
+    )
+
+    assert await pauses_between_operations(bed, 5) == [1, 2, 4, 8, 16]
+    assert set(bed.driver.kinds[1:]) == {OperationKind.REFRESH_UP}, "what a failed operation did has to be looked at"
+    await bed.advance(33)
+    assert bed.status.phase == "Ready"
+    assert "could not be converged" not in str(bed.status.conditions)
+
+
+async def test_a_failure_that_stays_is_retried_after_five_minutes(bed: Bed) -> None:
+    bed.driver.trouble = [Trouble(FailureReason.INVALID_OBJECT, "spec.template: forbidden")]
+    bed.declare()
+    await bed.settle()
+    await bed.advance(298)
+    assert len(bed.driver.performed) == 1
+    await bed.advance(3)
+    assert bed.status.phase == "Ready"
+
+
+async def test_another_spec_is_tried_at_once_after_a_failure_that_stays(bed: Bed) -> None:
+    bed.driver.trouble = [Trouble(FailureReason.INVALID_OBJECT)]
+    bed.declare(cache={"size": "1Gi"})
+    await bed.settle()
+    assert bed.status.phase == "Caching"
+    await bed.rolled_out(cache={"size": "2Gi"})
+
+
+async def test_what_a_failed_operation_left_behind_is_completed(bed: Bed) -> None:
+    bed.driver.trouble = [Trouble(FailureReason.INTERRUPTED, after=1)]
+    bed.declare()
+    await bed.settle()
+    assert [kind for kind, _ in bed.children] == ["PersistentVolumeClaim"]
+    await bed.advance(1.1)
+    assert bed.status.phase == "Ready"
+
+
+async def test_a_stack_that_never_converges_ends_the_rollout_at_its_deadline(bed: Bed) -> None:
+    bed.driver.trouble = [Trouble(FailureReason.REFUSED, "exceeded quota: storage", times=10_000)]
+    bed.declare(rollout={"timeouts": {"caching": "2m"}})
+    await bed.settle()
+    await bed.advance(121)
+
+    assert bed.status.phase == "Failed"
+    status, reason, message = bed.condition("Degraded")
+    assert (status, reason) == ("True", "CacheTimeout")
+    assert "exceeded quota: storage" in message
+    assert bed.events.count("Failed") == 1
+
+
+async def test_a_prefetch_that_takes_too_long_is_rejected_at_its_deadline(bed: Bed) -> None:
+    bed.kubelet.prefetch = lambda _: False
+    bed.declare(rollout={"timeouts": {"caching": "2m"}})
+    await bed.settle()
+    await bed.advance(120)
+    assert bed.status.phase == "Caching"
+    await bed.advance(11)
+    assert bed.condition("Degraded")[:2] == ("True", "CacheTimeout")
+    assert bed.children == []
+
+
+async def test_pods_that_do_not_start_are_rejected_at_the_deadline(bed: Bed) -> None:
+    bed.kubelet.starts_containers = False
+    bed.declare(rollout={"timeouts": {"starting": "1m"}})
+    await bed.settle()
+    assert bed.status.phase == "Starting"
+    await bed.advance(61)
+    await bed.advance(11)
+    assert bed.condition("Degraded")[:2] == ("True", "StartTimeout")
+    assert bed.children == []
+
+
+async def test_while_an_operation_hangs_passes_go_on_and_no_second_one_starts(bed: Bed) -> None:
+    await bed.rolled_out()
+    bed.driver.trouble = [Trouble(None)]
+    bed.declare(replicas=2)
+    await bed.settle()
+    inspections = len(bed.runtime.calls)
+    await bed.advance(61)
+    await bed.advance(61)
+
+    assert len(bed.runtime.calls) > inspections
+    assert bed.driver.hanging == 1
+    assert len(bed.driver.performed) == 4
+    await bed.restart()
+    assert bed.status.replicas is not None
+    assert bed.status.replicas.model_ready == 2
+
+
+def foreign(kind: str, api_version: str, name: str, **fields: object) -> Object:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": KEY.namespace, "labels": {"app": "other"}},
+        "spec": fields,
+    }
+
+
+async def test_a_foreign_service_stops_the_rollout_and_is_not_touched(bed: Bed) -> None:
+    mine = bed.server.put("v1", "services", foreign("Service", "v1", "router", selector={"app": "other"}))
+    before = deepcopy(mine)
+    bed.declare()
+    await bed.settle()
+
+    assert bed.condition("Ready")[:2] == ("False", "ResourceConflict")
+    assert "Service default/router" in bed.condition("Ready")[2]
+    assert bed.condition("Degraded")[:2] == ("True", "ResourceConflict")
+    assert bed.get(SERVICES, "router") == before
+    assert bed.events.count("ResourceConflict") == 1
+    assert "Promoted" not in bed.events
+
+    for _ in range(3):
+        await bed.advance(31)
+    assert bed.events.count("ResourceConflict") == 1, "told once"
+    assert bed.get(SERVICES, "router") == before
+
+    bed.remove(SERVICES, "router")
+    await bed.advance(31)
+    assert bed.status.phase == "Ready"
+    assert bed.condition("Degraded") == ("", "", "")
+
+
+async def test_a_foreign_claim_stops_the_rollout_and_is_not_touched(idle_bed: Bed) -> None:
+    bed = idle_bed
+    bed.start()
+    revision = await bed.rolled_out()
+    bed.delete()
+    await bed.settle()
+    name = f"router-store-{revision}"
+    claim = foreign("PersistentVolumeClaim", "v1", name, resources={"requests": {"storage": "1Gi"}})
+    before = deepcopy(bed.server.put("v1", "persistentvolumeclaims", claim))
+
+    bed.declare()
+    await bed.settle()
+    assert bed.condition("Ready")[:2] == ("False", "ResourceConflict")
+    assert bed.get(CLAIMS, name) == before
+    assert bed.children == [("PersistentVolumeClaim", name)]
+
+    bed.remove(CLAIMS, name)
+    await bed.advance(31)
+    await bed.advance(31)
+    assert bed.status.phase == "Ready"
+
+
+def set_replicas(obj: Object) -> None:
+    obj["spec"]["replicas"] = 7
+
+
+def set_image(obj: Object) -> None:
+    obj["spec"]["template"]["spec"]["containers"][0]["image"] = "evil.example/image"
+
+
+def set_selector(obj: Object) -> None:
+    obj["spec"]["selector"]["decisionmodel.io/revision"] = "0" * 16
+
+
+def add_variable(obj: Object) -> None:
+    obj["spec"]["template"]["spec"]["containers"][0]["env"].append({"name": "HTTPS_PROXY", "value": "http://evil"})
+
+
+def add_container(obj: Object) -> None:
+    obj["spec"]["template"]["spec"]["containers"].append({"name": "sidecar", "image": "evil.example/image"})
+
+
+def add_template_annotation(obj: Object) -> None:
+    obj["spec"]["template"]["metadata"]["annotations"] = {"inject": "yes"}
+
+
+def add_selector_key(obj: Object) -> None:
+    obj["spec"]["selector"]["extra"] = "yes"
+
+
+def add_label(obj: Object) -> None:
+    obj["metadata"]["labels"]["decisionmodel.io/extra"] = "yes"
+
+
+@pytest.mark.parametrize(
+    "edit", [set_replicas, set_image, add_variable, add_container, add_template_annotation, add_label]
+)
+async def test_an_edited_deployment_is_as_declared_again(bed: Bed, edit: Callable[[Object], None]) -> None:
+    revision = await bed.rolled_out()
+    declared = deepcopy(bed.get(DEPLOYMENTS, f"router-{revision}"))
+    await bed.advance(61)
+    bed.edit(DEPLOYMENTS, f"router-{revision}", edit)
+    await bed.settle()
+    await bed.advance(10)
+    await bed.advance(61)
+
+    repaired = bed.get(DEPLOYMENTS, f"router-{revision}")
+    assert repaired["spec"] == declared["spec"] or repaired["spec"]["template"]["metadata"]["annotations"] == {}
+    assert repaired["metadata"]["labels"] == declared["metadata"]["labels"]
+    assert bed.status.phase == "Ready"
+    assert bed.status.stable_revision is not None
+    assert bed.status.stable_revision.hash == revision
+
+
+@pytest.mark.parametrize("edit", [set_selector, add_selector_key])
+async def test_an_edited_service_is_as_declared_again(bed: Bed, edit: Callable[[Object], None]) -> None:
+    await bed.rolled_out()
+    declared = deepcopy(bed.get(SERVICES, "router")["spec"])
+    await bed.advance(61)
+    bed.edit(SERVICES, "router", edit)
+    await bed.settle()
+    await bed.advance(10)
+    assert bed.get(SERVICES, "router")["spec"] == declared
+
+
+async def test_a_restart_by_kubectl_is_left_alone(bed: Bed) -> None:
+    revision = await bed.rolled_out()
+    operations = len(bed.driver.performed)
+
+    def restart(obj: Object) -> None:
+        obj["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "now"}
+
+    bed.edit(DEPLOYMENTS, f"router-{revision}", restart)
+    await bed.settle()
+    await bed.advance(61)
+    template = bed.get(DEPLOYMENTS, f"router-{revision}")["spec"]["template"]
+    assert template["metadata"]["annotations"] == {"kubectl.kubernetes.io/restartedAt": "now"}
+    assert len(bed.driver.performed) == operations
+    assert bed.status.phase == "Ready"
+
+
+@pytest.mark.parametrize("resource", [DEPLOYMENTS, SERVICES], ids=lambda resource: resource.kind)
+async def test_a_deleted_object_is_made_again_by_an_operation_that_looks(bed: Bed, resource: object) -> None:
+    revision = await bed.rolled_out()
+    await bed.advance(61)
+    operations = len(bed.driver.performed)
+    bed.remove(
+        DEPLOYMENTS if resource is DEPLOYMENTS else SERVICES,
+        f"router-{revision}" if resource is DEPLOYMENTS else "router",
+    )
+    await bed.settle()
+    await bed.advance(5)
+
+    assert bed.status.phase == "Ready"
+    assert bed.selected == revision
+    assert bed.driver.kinds[operations:] == [OperationKind.REFRESH_UP]
+
+
+async def test_an_owned_object_that_no_stack_knows_is_deleted(bed: Bed) -> None:
+    revision = await bed.rolled_out()
+    await bed.advance(61)
+    stray = deepcopy(bed.get(DEPLOYMENTS, f"router-{revision}"))
+    stray["metadata"] = {
+        key: stray["metadata"][key] for key in ("namespace", "labels", "ownerReferences", "annotations")
+    } | {"name": "router-0123456789abcdef"}
+    bed.server.put("apps/v1", "deployments", stray)
+    await bed.settle()
+    await bed.advance(10)
+    assert [name for kind, name in bed.children if kind == "Deployment"] == [f"router-{revision}"]
+
+
+async def test_a_foreign_object_with_our_label_survives(bed: Bed) -> None:
+    await bed.rolled_out()
+    other = foreign(
+        "Deployment",
+        "apps/v1",
+        "other",
+        replicas=1,
+        selector={},
+        template={"metadata": {"labels": {}}, "spec": {"containers": [{"name": "a", "env": []}]}},
+    )
+    other["metadata"]["labels"]["decisionmodel.io/name"] = KEY.name
+    bed.kubelet.starts_containers = False
+    bed.server.put("apps/v1", "deployments", other)
+    await bed.settle()
+    await bed.advance(61)
+    assert bed.get(DEPLOYMENTS, "other")["spec"]["replicas"] == 1
+    assert bed.status.phase == "Ready"
+
+
+async def test_a_finished_job_that_was_deleted_is_not_run_again(bed: Bed) -> None:
+    revision = await bed.rolled_out()
+    await bed.advance(61)
+    bed.remove(JOBS, f"router-pf-{revision}")
+    await bed.settle()
+    await bed.advance(61)
+    assert not bed.objects(JOBS)
+    assert bed.status.phase == "Ready"
+    assert bed.gate(bed.pods[0])[0] == "True"
+    assert bed.objects(PODS)
+
+
+async def test_operations_are_counted_by_kind_and_result(bed: Bed) -> None:
+    bed.driver.trouble = [Trouble(FailureReason.LOCKED)]
+    bed.declare()
+    await bed.settle()
+    await bed.advance(2)
+    total = "decisionmodel_stack_operations_total"
+    value = bed.parts.registry.get_sample_value
+    assert value(total, {"kind": "Up", "result": "Locked"}) == 1.0
+    assert (value(total, {"kind": "Up", "result": "succeeded"}) or 0) >= 1.0
+    assert (value("decisionmodel_stack_operation_duration_seconds_count", {"kind": "Up"}) or 0) >= 2.0
