@@ -78,7 +78,7 @@ class Execution:
         self._temporary = housekeeping.make_temporary_directory(self._settings)
         try:
             result = await self._with_recovery()
-            self._prune_history()
+            self._tidy_up()
         finally:
             housekeeping.remove_directory(self._temporary)
         return self._outcome(result)
@@ -159,14 +159,17 @@ class Execution:
             limits=self._limits,
         )
 
-    def _prune_history(self) -> None:
-        if self._operation.kind is OperationKind.PREVIEW:
+    def _tidy_up(self) -> None:
+        kind, stack = self._operation.kind, self._operation.stack
+        if kind is OperationKind.PREVIEW:
             return
-        keep = 0 if self._operation.kind is OperationKind.REMOVE else self._settings.history_entries
         try:
-            housekeeping.prune_history(self._settings, self._operation.stack, keep)
+            if kind is OperationKind.REMOVE:
+                housekeeping.remove_remains(self._settings, stack)
+            else:
+                housekeeping.prune_history(self._settings, stack, self._settings.history_entries)
         except OSError as error:
-            _LOG.warning("stack %s: cannot prune its history: %s", self._operation.stack, error)
+            _LOG.warning("stack %s: files that nobody needs stay in the backend: %s", stack, error)
 
     def _outcome(self, result: _Try) -> Outcome:
         return Outcome(

@@ -47,6 +47,18 @@ def prune_history(settings: DriverSettings, stack: str, keep: int) -> None:
         (directory / name).unlink(missing_ok=True)
 
 
+def remove_remains(settings: DriverSettings, stack: str) -> None:
+    """Delete what the CLI leaves of a stack that it has removed: its history, and the backup of its last state."""
+    prune_history(settings, stack, keep=0)
+    root = file_backend_root(settings.backend_url)
+    if root is None:
+        return
+    directory = root / ".pulumi" / "stacks" / settings.project
+    for suffix in ("", ".gz"):
+        for end in (".bak", ".bak.attrs"):
+            (directory / f"{stack}.json{suffix}{end}").unlink(missing_ok=True)
+
+
 def superseded_history_files(names: list[str], stack: str, keep: int) -> list[str]:
     """Which files belong to entries older than the newest `keep`. Pure; leaves unknown files alone.
 

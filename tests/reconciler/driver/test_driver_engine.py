@@ -105,7 +105,7 @@ def test_the_life_of_a_stack(engine: Engine) -> None:
 
     engine.run(use)
     assert list(engine.settings.temporary_directory.iterdir()) == []
-    assert not list(engine.state.rglob("*.history.json*"))
+    assert not list(engine.state.rglob(f"{STACK}*.json*"))
 
 
 def test_stacks_of_one_backend_are_created_one_after_the_other(engine: Engine) -> None:

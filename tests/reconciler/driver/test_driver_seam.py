@@ -472,6 +472,11 @@ def test_history_is_pruned_after_what_writes_it(stand_in: StandIn, tmp_path: Pat
     history.mkdir(parents=True)
     for time in range(5):
         (history / f"{stack}-{time}.history.json.gz").touch()
+    states = tmp_path / "state/.pulumi/stacks/decisionmodel"
+    states.mkdir(parents=True)
+    for end in (".bak", ".bak.attrs"):
+        (states / f"{stack}.json.gz{end}").touch()
+        (states / f"{stack}-2.json.gz{end}").touch()
 
     async def use(driver: StackDriver) -> None:
         await driver.run(make_operation(OperationKind.PREVIEW))
@@ -483,6 +488,10 @@ def test_history_is_pruned_after_what_writes_it(stand_in: StandIn, tmp_path: Pat
         ]
         await driver.run(make_operation(OperationKind.REMOVE))
         assert list(history.iterdir()) == []
+        assert sorted(path.name for path in states.iterdir()) == [
+            f"{stack}-2.json.gz.bak",
+            f"{stack}-2.json.gz.bak.attrs",
+        ]
 
     stand_in.run_fresh(use, history_entries=2, backend_url=f"file://{tmp_path}/state")
 
