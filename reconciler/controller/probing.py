@@ -157,16 +157,17 @@ class Prober:
         self._pods.setdefault(target.owner, set()).add(uid)
         task = TaskKey(target.owner, PROBE_TASKS, uid)
         restarted = gate.is_open and self._needs_warm_up(pod, gate)
-        pause = 0.0 if restarted else REINSPECT_SECONDS if gate.is_open else RETRY_SECONDS
+        pause = REINSPECT_SECONDS if gate.is_open and not restarted else RETRY_SECONDS
         wait = self._probed_at.get(uid, -pause) + pause - self._clock()
         if wait <= 0 and not self._background.running(task):
             self._background.take(task)
             self._background.start(task, lambda: self._probe(target, pod))
             wait = pause
-        return None if gate.is_open else max(wait, 0.1)
+        return None if gate.is_open and not restarted else max(wait, 0.1)
 
     async def _probe(self, target: Target, pod: JsonObject) -> None:
         uid = uid_of(pod)
+        self._probed_at[uid] = self._clock()
         if _gate(pod).is_open and self._needs_warm_up(pod, _gate(pod)):
             # The containers started anew, so nothing is loaded: no traffic until it is.
             closed = await self._write(target, pod, _loading(target))

@@ -208,3 +208,19 @@ async def test_a_crash_loop_after_a_promotion_leads_back(bed: Bed) -> None:
     assert bed.condition("Degraded")[:2] == ("True", "PostPromotionUnhealthy")
     assert bed.events.count("RolledBackAfterPromotion") == 1
     assert bed.sample("decisionmodel_rollouts_total", result="rolled_back_after_promotion") == 1.0
+
+
+async def test_a_gate_that_cannot_be_written_is_not_tried_without_pause(bed: Bed) -> None:
+    await bed.rolled_out()
+    await bed.advance(30)
+    bed.server.fail(403, matches=lambda request: "/pods/" in request.path and request.method == "PATCH")
+    bed.kubelet.restart(bed.pods[0])
+    await bed.settle()
+    assert len(gate_writes(bed)) == 2
+    await bed.advance(4.1)
+    assert len(gate_writes(bed)) == 3
+
+    bed.server.faults.clear()
+    await bed.advance(4.1)
+    assert bed.status.phase == "Ready"
+    assert bed.runtime.calls.count("/api/decide") == 2

@@ -1,0 +1,126 @@
+"""What a stack needs next, as a table; and taking additions out of live objects."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components.desired import DesiredStack, Owner
+from components.drift import Cause, Drift
+from reconciler.controller.additions import without
+from reconciler.controller.convergence import LONGEST_RETRY_SECONDS, Action, Memory, next_step
+from reconciler.driver import Failure, FailureReason, OperationKind
+
+DESIRED = DesiredStack(owner=Owner(namespace="default", name="router", uid="u"))
+OTHER = replace(DESIRED, owner=replace(DESIRED.owner, uid="v"))
+MISSING = Drift("Service", "router", Cause.MISSING)
+CHANGED = Drift("Deployment", "router-a", Cause.CHANGED, "spec.replicas")
+ADDED = Drift("Deployment", "router-a", Cause.ADDED, "metadata.labels[x]")
+UNEXPECTED = Drift("Job", "router-b", Cause.UNEXPECTED)
+FOREIGN = Drift("Service", "router", Cause.FOREIGN)
+FRESH = Memory()
+DONE = Memory(applied=DESIRED, ended_at=-100.0)
+ELSEWHERE = Memory(applied=OTHER, ended_at=-100.0)
+BROKEN = FRESH.broke(DESIRED, (), Failure(reason=FailureReason.UNREACHABLE, message="m"), -100.0)
+UP, REFRESH_UP = OperationKind.UP, OperationKind.REFRESH_UP
+
+
+@pytest.mark.parametrize(
+    ("drift", "memory", "empty", "action", "operation"),
+    [
+        ((), FRESH, False, Action.NOTHING, None),
+        ((), BROKEN, False, Action.NOTHING, None),
+        ((FOREIGN,), DONE, False, Action.CONFLICT, None),
+        ((FOREIGN, MISSING, ADDED), FRESH, True, Action.CONFLICT, None),
+        ((MISSING,), FRESH, True, Action.OPERATE, UP),
+        ((MISSING,), FRESH, False, Action.OPERATE, REFRESH_UP),
+        ((MISSING,), DONE, False, Action.OPERATE, REFRESH_UP),
+        ((MISSING,), ELSEWHERE, False, Action.OPERATE, UP),
+        ((MISSING,), BROKEN, True, Action.OPERATE, REFRESH_UP),
+        ((CHANGED, ADDED), DONE, False, Action.OPERATE, REFRESH_UP),
+        ((ADDED,), DONE, False, Action.PRUNE, None),
+        ((ADDED,), FRESH, False, Action.PRUNE, None),
+        ((UNEXPECTED,), DONE, False, Action.SWEEP, None),
+        ((UNEXPECTED,), FRESH, False, Action.OPERATE, REFRESH_UP),
+        ((UNEXPECTED,), ELSEWHERE, False, Action.OPERATE, UP),
+        ((UNEXPECTED, MISSING), DONE, False, Action.OPERATE, REFRESH_UP),
+    ],
+)
+def test_the_next_step(
+    drift: tuple[Drift, ...], memory: Memory, empty: bool, action: Action, operation: OperationKind | None
+) -> None:
+    step = next_step(DESIRED, drift, memory, 0.0, empty=empty)
+    assert (step.action, step.operation) == (action, operation)
+
+
+def test_what_was_just_repaired_gets_time_to_show_in_the_cache() -> None:
+    memory = FRESH.succeeded(DESIRED, (CHANGED,), 10.0)
+    assert next_step(DESIRED, (CHANGED,), memory, 10.5, empty=False).action is Action.WAIT
+    assert next_step(DESIRED, (CHANGED,), memory, 12.1, empty=False).operation is REFRESH_UP
+    assert next_step(DESIRED, (MISSING,), memory, 10.5, empty=False).operation is REFRESH_UP
+    assert next_step(OTHER, (CHANGED,), memory, 10.5, empty=False).operation is UP
+
+
+def test_pauses_double_to_five_minutes_and_end_with_a_success_or_another_wish() -> None:
+    failure = Failure(reason=FailureReason.UNREACHABLE, message="m")
+    memory, pauses = FRESH, []
+    for _ in range(12):
+        memory = memory.broke(DESIRED, (MISSING,), failure, 0.0)
+        pauses.append(next_step(DESIRED, (MISSING,), memory, 0.0, empty=False).seconds)
+    assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
+    assert next_step(OTHER, (MISSING,), memory, 0.0, empty=False).action is Action.OPERATE
+    assert memory.broke(OTHER, (), failure, 0.0).failures == 1
+    assert memory.succeeded(DESIRED, (), 0.0).failure is None
+
+
+def test_what_only_a_person_can_mend_is_tried_every_five_minutes() -> None:
+    memory = FRESH.broke(DESIRED, (), Failure(reason=FailureReason.POLICY_DENIED, message="m"), 0.0)
+    assert memory.retry_at == LONGEST_RETRY_SECONDS
+
+
+LIVE: dict[str, Any] = {
+    "metadata": {"labels": {"decisionmodel.io/name": "router", "decisionmodel.io/x": "y"}},
+    "spec": {
+        "selector": {"app": "a", "extra.example/key": "b"},
+        "containers": [
+            {"name": "ollaya", "env": [{"name": "A", "value": "1"}, {"name": "PROXY", "value": "2"}]},
+            {"name": "sidecar"},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "left"),
+    [
+        ("metadata.labels[decisionmodel.io/x]", {"decisionmodel.io/name": "router"}),
+        ("spec.selector[extra.example/key]", {"app": "a"}),
+        ("spec.containers[ollaya].env[PROXY]", [{"name": "A", "value": "1"}]),
+    ],
+)
+def test_an_addition_is_taken_out_and_nothing_else(path: str, left: object) -> None:
+    before = deepcopy(LIVE)
+    pruned = without(LIVE, (path,))
+    found = {
+        "metadata": pruned["metadata"]["labels"],
+        "spec.selector": pruned["spec"]["selector"],
+        "spec.containers": pruned["spec"]["containers"][0]["env"],
+    }
+    assert left in found.values()
+    assert before == LIVE, "the cache is not touched"
+    assert (
+        sum(pruned_part != live_part for pruned_part, live_part in zip(pruned.values(), LIVE.values(), strict=True))
+        == 1
+    )
+
+
+def test_a_container_that_was_added_goes_as_a_whole() -> None:
+    assert [each["name"] for each in without(LIVE, ("spec.containers[sidecar]",))["spec"]["containers"]] == ["ollaya"]
+
+
+@pytest.mark.parametrize("path", ["spec.nothing[x]", "spec.containers[absent].env[A]", "spec.selector[absent]"])
+def test_a_path_that_leads_nowhere_changes_nothing(path: str) -> None:
+    assert without(LIVE, (path,)) == LIVE
