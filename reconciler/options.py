@@ -86,7 +86,7 @@ _DECLARATIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--ollaya-hf-endpoint", envvar="OLLAYA_HF_ENDPOINT", metavar="URL", help="Mirror of the weight host."),
     click.option("--max-concurrent-reconciles", default=4, type=click.IntRange(1, 64), help="Passes at once."),
     click.option(
-        "--max-concurrent-rollouts", default=0, type=click.IntRange(min=0), help="Only 0, without a limit, for now."
+        "--max-concurrent-rollouts", default=0, type=click.IntRange(min=0), help="Rollouts at once; 0: no limit."
     ),
     click.option(
         "--runtime-version-policy",
@@ -157,8 +157,6 @@ def read_options(flags: Mapping[str, Any], environment: Mapping[str, str] = os.e
     metrics = bind_address("--metrics-bind-address", flags["metrics_bind_address"])
     if metrics is not None and flags["metrics_secure"]:
         raise click.BadParameter("--metrics-secure is not available yet: leave it out, and keep the port to yourself")
-    if flags["max_concurrent_rollouts"]:
-        raise click.BadParameter("--max-concurrent-rollouts: a limit is not available yet; leave it out, or say 0")
     proxy = inherited_proxy(environment)
     return Options(
         controller=controller_settings(flags, proxy),
@@ -220,6 +218,7 @@ def controller_settings(flags: Mapping[str, Any], proxy: ProxySettings) -> Contr
     hf_endpoint = flags["ollaya_hf_endpoint"]
     kubeconfig = flags["kubeconfig"]
     return ControllerSettings(
+        max_concurrent_rollouts=flags["max_concurrent_rollouts"],
         registries=RegistryPolicy(
             registry_url=registry_url,
             allowed=_checked(lambda: parse_allowed_registries(flags["allowed_registries"])),

@@ -90,6 +90,7 @@ class Gatherer:
             revisions=self._revisions(model, children, resolution),
             service_selects=selected_revision(children, model.metadata.name, model.metadata.uid),
             runtime_update=runtime_update(model.status.stable_revision, self._settings),
+            rollout_limit=self._settings.max_concurrent_rollouts,
             stack_failure=self._stacks.failure(model),
         )
         return Gathered(facts=facts, children=children, credentials=credentials, manifest=manifest)

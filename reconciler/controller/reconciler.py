@@ -8,7 +8,7 @@ that held, so nothing is told that did not happen.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
@@ -16,6 +16,7 @@ from api.decisionmodel import DecisionModel
 from api.status import DecisionModelStatus, RevisionStatus
 from components import names
 from components.desired import Owner
+from reconciler.controller.budget import RolloutBudget
 from reconciler.controller.gathering import Gathered, Gatherer
 from reconciler.controller.growth import StoreGrower
 from reconciler.controller.merge_patch import difference
@@ -37,7 +38,7 @@ from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.errors import Conflict
 from reconciler.kernel.events import EventRecorder, ObjectReference
 from reconciler.kernel.resources import KubernetesObject, ObjectKey, object_uid
-from reconciler.rollout import Decision, EventNote, decide
+from reconciler.rollout import Decision, EventNote, Facts, Resolved, decide
 
 CONFLICT_SECONDS = 1.0
 """Pause after somebody else changed the object first."""
@@ -68,6 +69,7 @@ class Reconciler:
     def __init__(self, settings: ControllerSettings, collaborators: Collaborators) -> None:
         self._settings = settings
         self._with = collaborators
+        self._budget = RolloutBudget(settings.max_concurrent_rollouts)
         self._uids: dict[ObjectKey, str] = {}
 
     async def reconcile(self, key: ObjectKey) -> float | None:
@@ -92,7 +94,7 @@ class Reconciler:
 
     async def _pass(self, key: ObjectKey, obj: KubernetesObject, model: DecisionModel) -> float | None:
         gathered = await self._with.gatherer.gather(model)
-        decision = decide(gathered.facts)
+        decision = self._decide(key, gathered.facts)
         await self._keep_seeds(model, decision, gathered)
         try:
             await self._persist(obj, model, decision)
@@ -105,6 +107,17 @@ class Reconciler:
         waits.append(await self._grow(key, decision, gathered))
         waits.append(await self._converge(model, decision, gathered))
         return min((wait for wait in waits if wait is not None), default=None)
+
+    def _decide(self, key: ObjectKey, facts: Facts) -> Decision:
+        """Decide, and decide again when the rollout that had to wait has got a slot."""
+        decision = decide(facts)
+        if not decision.queued or not isinstance(facts.resolution, Resolved):
+            self._budget.release(key)
+            return decision
+        revision = facts.resolution.revision.hash
+        if not self._budget.admit(key, revision, self._with.watched.models, facts.now):
+            return decision
+        return decide(replace(facts, admitted=True))
 
     async def _keep_seeds(self, model: DecisionModel, decision: Decision, gathered: Gathered) -> None:
         """Write the manifest of a new candidate, and drop those of revisions that the status is about to lose.
@@ -237,6 +250,7 @@ class Reconciler:
         self._with.resolver.forget(key)
         self._with.background.cancel(key, PROBE_TASKS)
         self._with.prober.forget(key, ())
+        self._budget.release(key)
         self._with.metrics.forget(key)
         self._with.grower.forget_others({object_uid(claim) for claim in self._with.watched.children[CLAIMS]})
         self._with.stacks.forget(key, uid)

@@ -14,13 +14,14 @@ from reconciler.engine.registry_policy import RegistryPolicy
 class ControllerSettings:
     """Policies for all DecisionModels.
 
-    `proxy` holds the variables that prefetch Jobs inherit; `stack_deadline` is the time one stack operation may take,
-    in seconds.
+    `max_concurrent_rollouts` is 0 for any number, `proxy` holds the variables that prefetch Jobs inherit, and
+    `stack_deadline` is the time one stack operation may take, in seconds.
     """
 
     registries: RegistryPolicy
     provider: ProviderSettings
     hf_endpoint: str | None = None
+    max_concurrent_rollouts: int = 0
     allow_image_override: bool = False
     allow_unpinned_images: bool = False
     runtime_version_policy: RuntimeVersionPolicy = RuntimeVersionPolicy.PINNED

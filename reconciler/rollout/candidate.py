@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from api.conditions import ConditionType, EventReason, Phase, Reason
 from api.status import RevisionStatus
-from reconciler.rollout import timing
+from reconciler.rollout import queue, timing
 from reconciler.rollout.decision import Decision, RevisionPlan
 from reconciler.rollout.draft import Draft, short
 from reconciler.rollout.facts import PrefetchFacts, PrefetchState, StoreState
@@ -17,6 +17,8 @@ from reconciler.rollout.stable import count_replicas, describe_ready, describe_r
 
 def advance(draft: Draft, wanted: RevisionStatus) -> Decision:
     """Take the candidate one step further towards `wanted` becoming the stable revision."""
+    if queue.must_wait(draft):
+        return queue.wait(draft)
     if draft.candidate is None or draft.candidate.hash != wanted.hash:
         _begin(draft, wanted)
     draft.forget(ConditionType.DEGRADED)

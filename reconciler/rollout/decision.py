@@ -75,4 +75,6 @@ class Decision:
     probe: tuple[str, ...] = ()
     discarded_jobs: tuple[str, ...] = ()
     growth: StoreGrowth | None = None
+    queued: bool = False
+    """A rollout waits only for a slot: once admitted, the same facts decide otherwise."""
     requeue_after: float | None = None

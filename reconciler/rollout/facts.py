@@ -146,6 +146,10 @@ class Facts:
     revisions: Mapping[str, RevisionFacts] = field(default_factory=dict)
     service_selects: str | None = None
     runtime_update: RuntimeUpdate | None = None
+    rollout_limit: int = 0
+    """How many rollouts may be under way at once; 0 for any number."""
+    admitted: bool = False
+    """A slot for the rollout is reserved."""
     stack_failure: str | None = None
     """Why the last stack operation failed, until one succeeds."""
 

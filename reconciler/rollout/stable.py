@@ -89,13 +89,18 @@ def describe_health(draft: Draft) -> Phase:
     stable = draft.stable
     if stable is None:
         raise ValueError("only a DecisionModel with a stable revision has a health")
-    ready, desired = describe_replicas(draft, stable)
     describe_ready(draft)
+    return phase_of_proved(draft) if describe_pods(draft, stable) else Phase.DEGRADED
+
+
+def describe_pods(draft: Draft, stable: RevisionStatus) -> bool:
+    """Set `ModelReady` and `Degraded` from the stable's Pods; return whether there are enough."""
+    ready, desired = describe_replicas(draft, stable)
     if ready >= desired:
         draft.forget(ConditionType.DEGRADED)
-        return phase_of_proved(draft)
+        return True
     draft.condition(ConditionType.DEGRADED, shortage(ready), f"{ready}/{desired} Pods model-ready", holds=True)
-    return Phase.DEGRADED
+    return False
 
 
 def describe_refusals(draft: Draft) -> None:
@@ -117,16 +122,18 @@ def recheck(draft: Draft) -> float:
 
 def maintain(draft: Draft, *, resolve: bool = False) -> Decision:
     """Keep the stable as it is recorded, whatever the spec says, and let the phase follow it."""
-    stable = draft.stable
-    if stable is None:
-        raise ValueError("there is no stable revision to maintain")
     draft.enter(describe_health(draft))
+    return upkeep(draft, resolve=resolve)
+
+
+def upkeep(draft: Draft, *, resolve: bool = False) -> Decision:
+    """Plan the stack around what serves, store included; its health was described before."""
     guard_cache(draft)
     describe_refusals(draft)
     store_recheck = tend_store(draft)
     return draft.decided(
         stack=stack_plan(draft),
         resolve=resolve,
-        probe=(stable.hash,),
+        probe=() if draft.stable is None else (draft.stable.hash,),
         requeue_after=min(recheck(draft), store_recheck),
     )

@@ -7,6 +7,7 @@ RECHECK_PROGRESS = 10.0
 RECHECK_CONFLICT = 30.0
 RECHECK_TERMINATING_STORE = 5.0
 RECHECK_LOST_STORE = 5.0
+RECHECK_QUEUED = 10.0
 RECHECK_REFUSED = 60.0
 PROMOTION_GRACE = 30.0
 """How long the old revision is kept at least, and the re-check after a promotion."""

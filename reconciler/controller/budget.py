@@ -1,0 +1,93 @@
+"""Which rollouts may begin when their number is limited (spec section 5.11).
+
+Every pass runs in one event loop and `admit` never waits, so two passes cannot both take the last slot. The watch cache
+is current enough for it: the reconciler's own status writes enter it at once, and a reservation covers the time until
+then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from api.conditions import ConditionType, Phase, Reason
+from api.decisionmodel import DecisionModel
+from reconciler.kernel.resources import KubernetesObject, ObjectKey, object_key
+
+_LAST = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One DecisionModel as the budget sees it."""
+
+    key: ObjectKey
+    active: bool
+    """It is rolling out, or watches what it has just promoted."""
+    waiting_since: datetime | None
+    """When it began to wait for a slot; None when it does not."""
+
+
+class RolloutBudget:
+    """Grants slots first come, first served, and reserves them until the candidate is persisted.
+
+    Args:
+        limit: How many rollouts may be under way at once; 0 for any number.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._reserved: dict[ObjectKey, str] = {}
+
+    def admit(self, key: ObjectKey, revision: str, models: Iterable[KubernetesObject], now: datetime) -> bool:
+        """Reserve a slot for the rollout of `revision` if there is one for it.
+
+        Args:
+            key: The DecisionModel that asks.
+            revision: What it would roll out.
+            models: All DecisionModels in the watched scope, as API objects.
+            now: The time, to tell which stabilization windows are over.
+        """
+        if key not in self._reserved and not self._is_free(key, [standing(obj, now) for obj in models]):
+            return False
+        self._reserved[key] = revision
+        return True
+
+    def release(self, key: ObjectKey) -> None:
+        """Give a reservation back: the status says it now, the rollout is off, or the DecisionModel is gone."""
+        self._reserved.pop(key, None)
+
+    def _is_free(self, key: ObjectKey, standings: Iterable[Standing]) -> bool:
+        others = {each.key: each for each in standings}
+        asking = others.pop(key, None)
+        since = asking.waiting_since if asking is not None and asking.waiting_since else _LAST
+        taken = {each.key for each in others.values() if each.active} | (self._reserved.keys() - {key})
+        ahead = {
+            each.key for each in others.values() if each.waiting_since and (each.waiting_since, each.key) < (since, key)
+        }
+        return len(taken | ahead) < self.limit
+
+
+def standing(obj: KubernetesObject, now: datetime) -> Standing:
+    """Return where a DecisionModel stands; it is parsed in full only where its window has to be known."""
+    status = obj.get("status") or {}
+    return Standing(
+        key=object_key(obj),
+        active="candidateRevision" in status or ("previousRevision" in status and _in_window(obj, now)),
+        waiting_since=_waiting_since(status),
+    )
+
+
+def _in_window(obj: KubernetesObject, now: datetime) -> bool:
+    model = DecisionModel.model_validate(obj)
+    previous = model.status.previous_revision
+    return previous is not None and now < previous.promoted_at + model.spec.rollout.stabilization_window
+
+
+def _waiting_since(status: KubernetesObject) -> datetime | None:
+    reasons = {each["type"]: each["reason"] for each in status.get("conditions") or ()}
+    since = status.get("phaseTransitionTime")
+    if status.get("phase") != Phase.PENDING or reasons.get(ConditionType.READY) != Reason.ROLLOUT_QUEUED or not since:
+        return None
+    return datetime.fromisoformat(since)

@@ -1,0 +1,33 @@
+"""A rollout that has to wait because as many as allowed are under way (spec section 5.11).
+
+The gate stands before anything is allocated. Who may pass it, the controller knows: it looks at all DecisionModels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from api.conditions import ConditionType, Phase, Reason
+from reconciler.rollout import timing
+from reconciler.rollout.decision import Decision
+from reconciler.rollout.draft import Draft
+from reconciler.rollout.stable import describe_pods, upkeep
+
+
+def must_wait(draft: Draft) -> bool:
+    """Whether a rollout may not begin yet; one under way, or in the window of its predecessor, has its slot already."""
+    facts = draft.facts
+    if facts.rollout_limit == 0 or facts.admitted or draft.candidate is not None:
+        return False
+    return draft.status.previous_revision is None or draft.spec.rollout.stabilization_window == timedelta(0)
+
+
+def wait(draft: Draft) -> Decision:
+    """Wait for a slot: nothing is allocated, and what serves is maintained."""
+    draft.enter(Phase.PENDING)
+    if draft.stable is not None:
+        describe_pods(draft, draft.stable)
+    message = f"waiting for a rollout slot (max {draft.facts.rollout_limit} concurrent rollouts)"
+    draft.condition(ConditionType.READY, Reason.ROLLOUT_QUEUED, message, holds=False)
+    return replace(upkeep(draft), queued=True, requeue_after=timing.RECHECK_QUEUED)
