@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from tests.cluster.observing import SYSTEM
+from tests.cluster.observing import OPERATOR, SYSTEM
 from tools.cluster.processes import Process, identify
 from tools.environment import Environment
 from tools.kubectl import wait_until
@@ -35,6 +35,12 @@ class Killer:
     environment: Environment
     random: Random
     kills: list[Victim] = field(default_factory=list)
+
+    def replace_pod(self) -> None:
+        """Start with a new Pod: the kubelet restarts a container later and later, and counts for the Pod's life."""
+        deployment = (f"deployment/{OPERATOR}", "-n", SYSTEM)
+        self.environment.kubectl.run("rollout", "restart", *deployment)
+        self.environment.kubectl.run("rollout", "status", *deployment, "--timeout=120s", timeout=150)
 
     def kill(self, *victims: Victim) -> None:
         """Kill a process of each of these kinds, one after the other, each at a random moment of its life."""
