@@ -101,7 +101,7 @@ class Bed:
         self.options = options(registry.base_url, self.kubeconfig)
         self.driver = FakeDriver(server, {})
         self.parts: Reconciliation
-        self._running: asyncio.Task[None] | None = None
+        self.process: asyncio.Task[None] | None = None
 
     # The process.
 
@@ -124,16 +124,16 @@ class Bed:
             timing=self.clock.timing(),
         )
         self.parts = Reconciliation(self.options, connections)
-        self._running = asyncio.create_task(self.parts.run())
+        self.process = asyncio.create_task(self.parts.run())
 
     async def kill(self) -> None:
         """End the reconciler without letting it finish anything."""
-        if self._running is None:
+        if self.process is None:
             return
-        self._running.cancel()
+        self.process.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await self._running
-        self._running = None
+            await self.process
+        self.process = None
         self.server.faults.clear()
 
     async def restart(self) -> None:
@@ -184,9 +184,9 @@ class Bed:
         return not await self.kubelet.sync() and self._is_idle()
 
     async def _live(self) -> None:
-        assert self._running is not None
-        if self._running.done():
-            self._running.result()
+        assert self.process is not None
+        if self.process.done():
+            self.process.result()
         await self.kubelet.sync()
         await asyncio.sleep(0.001)
 
