@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 
 from api.decisionmodel import DecisionModel
+from api.keys import PROMOTE_ANNOTATION
 from api.status import DecisionModelStatus, RevisionStatus
 from components import names
 from components.desired import Owner
@@ -35,7 +36,7 @@ from reconciler.engine.names import ModelName
 from reconciler.engine.runtime import WARM_UP_SECONDS
 from reconciler.kernel.background import BackgroundTasks
 from reconciler.kernel.client import KubernetesClient
-from reconciler.kernel.errors import Conflict
+from reconciler.kernel.errors import Conflict, NotFound
 from reconciler.kernel.events import EventRecorder, ObjectReference
 from reconciler.kernel.resources import KubernetesObject, ObjectKey, object_uid
 from reconciler.rollout import Decision, EventNote, Facts, Resolved, decide
@@ -102,6 +103,8 @@ class Reconciler:
             _log.info("changed meanwhile: %s", error)
             return CONFLICT_SECONDS
         self._announce(obj, model, decision)
+        if decision.approval_consumed:
+            await self._remove_approval(key)
         waits = [decision.requeue_after, *self._ask(key, model, decision), *self._probe(key, model, decision, gathered)]
         await self._discard_jobs(decision, gathered)
         waits.append(await self._grow(key, decision, gathered))
@@ -150,6 +153,17 @@ class Reconciler:
         self._with.metrics.persisted(model, decision.status, decision.results)
         if model.status.phase != decision.status.phase:
             _log.info("phase %s", decision.status.phase)
+
+    async def _remove_approval(self, key: ObjectKey) -> None:
+        """Remove the promote annotation that was read, and no newer one."""
+        obj = self._with.watched.models.get(key)
+        if obj is None:
+            return
+        metadata = {"resourceVersion": obj["metadata"]["resourceVersion"], "annotations": {PROMOTE_ANNOTATION: None}}
+        try:
+            await self._with.client.merge_patch(DECISION_MODELS, key.namespace, key.name, {"metadata": metadata})
+        except (Conflict, NotFound) as error:
+            _log.info("the approval stays until the next pass: %s", error)
 
     def _announce(self, obj: KubernetesObject, model: DecisionModel, decision: Decision) -> None:
         for event in decision.events:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from api.conditions import ConditionType, EventReason, Phase, Reason
 from api.status import RevisionStatus
-from reconciler.rollout import queue, timing
+from reconciler.rollout import approval, queue, timing
 from reconciler.rollout.decision import Decision, RevisionPlan
 from reconciler.rollout.draft import Draft, short
 from reconciler.rollout.facts import PrefetchFacts, PrefetchState, StoreState
@@ -39,6 +39,7 @@ def supersede(draft: Draft) -> None:
         return
     draft.update(candidate_revision=None)
     draft.forget(ConditionType.CACHED)
+    approval.withdraw(draft)
     draft.event(EventReason.CANDIDATE_SUPERSEDED, f"revision {candidate.hash} ({candidate.model}) was abandoned")
 
 

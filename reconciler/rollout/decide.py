@@ -5,7 +5,7 @@ from __future__ import annotations
 from api.conditions import ConditionType, EventReason, Phase, Reason
 from api.keys import RETRY_ANNOTATION
 from api.status import RevisionStatus
-from reconciler.rollout import candidate, stabilization, timing
+from reconciler.rollout import approval, candidate, stabilization, timing
 from reconciler.rollout.decision import Decision
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import Facts, Refusal, ResolutionFailed, Resolved, TagMissing
@@ -16,6 +16,7 @@ from reconciler.rollout.stable import describe_refusals, maintain
 def decide(facts: Facts) -> Decision:
     """Decide what `facts` amount to. Pure: equal facts give equal decisions."""
     draft = Draft(facts)
+    approval.consume(draft)
     if facts.conflict is not None:
         return _conflict(draft, facts.conflict)
     if facts.preflight is not None:

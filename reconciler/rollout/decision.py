@@ -75,6 +75,8 @@ class Decision:
     probe: tuple[str, ...] = ()
     discarded_jobs: tuple[str, ...] = ()
     growth: StoreGrowth | None = None
+    approval_consumed: bool = False
+    """The promote annotation is to be removed."""
     queued: bool = False
     """A rollout waits only for a slot: once admitted, the same facts decide otherwise."""
     requeue_after: float | None = None

@@ -39,6 +39,7 @@ class Draft:
         self._results: list[RolloutResult] = []
         self._discarded_jobs: list[str] = []
         self._growth: StoreGrowth | None = None
+        self._approval_consumed = False
 
     @property
     def stable(self) -> RevisionStatus | None:
@@ -120,6 +121,10 @@ class Draft:
         """Have a store grow."""
         self._growth = growth
 
+    def consume_approval(self) -> None:
+        """Have the promote annotation removed: what it approves is persisted."""
+        self._approval_consumed = True
+
     def decided(
         self,
         *,
@@ -138,5 +143,6 @@ class Draft:
             probe=probe,
             discarded_jobs=tuple(self._discarded_jobs),
             growth=self._growth,
+            approval_consumed=self._approval_consumed,
             requeue_after=requeue_after,
         )

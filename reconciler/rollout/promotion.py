@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from api.conditions import ConditionType, EventReason, Phase, Reason
-from api.keys import PROMOTE_ANNOTATION
 from api.rollout import Promotion
 from api.status import PreviousRevision, RevisionStatus
-from reconciler.rollout import timing
+from reconciler.rollout import approval, timing
 from reconciler.rollout.decision import Decision, RevisionPlan, RolloutResult
 from reconciler.rollout.draft import Draft, short
 from reconciler.rollout.rejection import reject
-from reconciler.rollout.stable import count_replicas, describe_ready, phase_of_proved, stack_plan
+from reconciler.rollout.stable import count_replicas, describe_ready, describe_refusals, phase_of_proved, stack_plan
 
 
 def settle(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan) -> Decision:
@@ -55,20 +54,15 @@ def promote(draft: Draft, candidate: RevisionStatus) -> Decision:
 
 
 def _await_approval(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan) -> Decision:
-    approval = draft.facts.model.metadata.annotations.get(PROMOTE_ANNOTATION)
-    if approval == candidate.hash:
-        draft.event(EventReason.PROMOTION_APPROVED, f"revision {candidate.hash} was approved")
+    if approval.is_approved(draft, candidate):
         return promote(draft, candidate)
     draft.enter(Phase.AWAITING_PROMOTION)
-    new = draft.condition(
-        ConditionType.PROMOTED,
-        Reason.PROMOTION_PENDING,
-        f"annotate with {PROMOTE_ANNOTATION}={candidate.hash} to promote revision {candidate.hash}",
-        holds=False,
-    )
-    if new:
-        draft.event(EventReason.AWAITING_PROMOTION, f"revision {candidate.hash} is ready and waits for approval")
+    approval.ask(draft, candidate)
+    draft.condition(ConditionType.MODEL_READY, Reason.MODEL_READY, "every Pod of the candidate is ready", holds=True)
+    if draft.stable is not None:
+        count_replicas(draft, draft.stable)
     describe_ready(draft)
+    describe_refusals(draft)
     return draft.decided(
         stack=stack_plan(draft, plan), probe=_probed(draft, candidate), requeue_after=timing.RECHECK_READY
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.conditions import ConditionType, EventReason, Phase, Reason
 from api.status import FailedRevisionStatus, RevisionStatus
-from reconciler.rollout import timing
+from reconciler.rollout import approval, timing
 from reconciler.rollout.decision import Decision, RolloutResult
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.stable import describe_ready, describe_replicas, recheck, stack_plan
@@ -21,6 +21,7 @@ def reject(draft: Draft, revision: RevisionStatus, reason: Reason, message: str)
     """Record that `revision` failed. The stable keeps serving; the failed revision's objects go after the write."""
     draft.update(candidate_revision=None, failed_revision=failed_record(draft, revision, reason, message))
     draft.condition(ConditionType.DEGRADED, reason, message, holds=True)
+    approval.withdraw(draft)
     subject = f"{revision.model} (revision {revision.hash}): {reason}: {message}"
     if draft.stable is None:
         draft.event(EventReason.FAILED, subject)

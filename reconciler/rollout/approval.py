@@ -1,0 +1,63 @@
+"""A person's approval of a candidate that is held (spec section 5.12), as the promote annotation says it.
+
+It is consumed only when the approved revision is the persisted stable, so a crash in between neither loses it nor acts
+on it twice.
+"""
+
+from __future__ import annotations
+
+from api.conditions import ConditionType, EventReason, Reason, find_condition
+from api.keys import PROMOTE_ANNOTATION
+from api.status import RevisionStatus
+from reconciler.rollout.draft import Draft
+
+_LONGEST_QUOTE = 64
+
+
+def is_approved(draft: Draft, candidate: RevisionStatus) -> bool:
+    """Whether the annotation names the candidate, which is all there is to name without an evaluation."""
+    if _approval(draft) != candidate.hash:
+        return False
+    draft.event(EventReason.PROMOTION_APPROVED, f"revision {candidate.hash} was approved")
+    draft.event(
+        EventReason.DEPRECATED_APPROVAL,
+        "the approval names a bare revision; with spec.rollout.evaluation it would name what was measured, too",
+    )
+    return True
+
+
+def ask(draft: Draft, candidate: RevisionStatus) -> None:
+    """Say how to approve the candidate, and once about each other value that it does not count."""
+    before = find_condition(draft.status.conditions, ConditionType.PROMOTED)
+    message = f"annotate with {PROMOTE_ANNOTATION}={candidate.hash} to promote revision {candidate.hash}"
+    stale = _quoted(_approval(draft))
+    if stale:
+        message = f"{message}; {stale} approves something else"
+    if draft.condition(ConditionType.PROMOTED, Reason.PROMOTION_PENDING, message, holds=False):
+        draft.event(EventReason.AWAITING_PROMOTION, f"revision {candidate.hash} is ready and waits for approval")
+    if stale and (before is None or before.message != message):
+        draft.event(EventReason.STALE_APPROVAL, f"{stale} is no approval of revision {candidate.hash}")
+
+
+def withdraw(draft: Draft) -> None:
+    """Ask no more: the candidate is gone."""
+    condition = find_condition(draft.status.conditions, ConditionType.PROMOTED)
+    if condition is not None and condition.reason == Reason.PROMOTION_PENDING:
+        draft.forget(ConditionType.PROMOTED)
+
+
+def consume(draft: Draft) -> None:
+    """Have the annotation removed once the revision that it approves is the persisted stable."""
+    persisted = draft.facts.model.status.stable_revision
+    if persisted is not None and _approval(draft) == persisted.hash:
+        draft.consume_approval()
+
+
+def _approval(draft: Draft) -> str:
+    return draft.facts.model.metadata.annotations.get(PROMOTE_ANNOTATION, "")
+
+
+def _quoted(value: str) -> str:
+    """Return the value as a condition may show it: anybody may have written anything."""
+    shown = "".join(filter(str.isprintable, value))[:_LONGEST_QUOTE]
+    return f"{shown!r}" if value else ""
