@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from api.conditions import Reason
 from api.spec import DecisionModelSpec
 from api.status import DecisionModelStatus, RevisionStatus
-from components.identity import NO_PLACEMENT, RevisionIdentity, placement_hash, revision_hash, same_identity
+from components.identity import (
+    NO_PLACEMENT,
+    RevisionIdentity,
+    is_legacy_record,
+    placement_hash,
+    revision_hash,
+    same_identity,
+)
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.errors import (
     InvalidModelName,
@@ -131,8 +138,26 @@ def identity(record: RevisionStatus) -> RevisionIdentity:
 
 
 def recognise(wanted: RevisionStatus, status: DecisionModelStatus) -> RevisionStatus:
-    """Return the recorded revision that already is what is wanted, else `wanted` itself."""
+    """Return the recorded revision that already is what is wanted, else `wanted` itself.
+
+    A stable that an earlier version recorded comes back completed, under the hash that it has (spec section 3.1).
+    """
+    stable = status.stable_revision
+    if stable is not None and is_legacy_record(stable.hash, stable.placement, identity(wanted)):
+        return _completed(stable, wanted)
     return next((record for record in _records(status) if same_identity(identity(record), identity(wanted))), wanted)
+
+
+def _completed(legacy: RevisionStatus, wanted: RevisionStatus) -> RevisionStatus:
+    return legacy.model_copy(
+        update={
+            "placement": wanted.placement,
+            "resources": wanted.resources,
+            "image": legacy.image or wanted.image,
+            # Without it the image would count as the user's own, and pinning its tag as another image.
+            "runtime_version": legacy.runtime_version or wanted.runtime_version,
+        }
+    )
 
 
 def _records(status: DecisionModelStatus) -> Iterable[RevisionStatus]:

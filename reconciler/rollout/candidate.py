@@ -50,6 +50,15 @@ def _begin(draft: Draft, wanted: RevisionStatus) -> None:
     # A candidate that follows another one has deadlines of its own.
     draft.update(phase_transition_time=draft.facts.now)
     draft.event(EventReason.RESOLVED, f"{wanted.model} is sha256:{short(wanted.digest)} (revision {wanted.hash})")
+    _announce_image(draft, wanted)
+
+
+def _announce_image(draft: Draft, wanted: RevisionStatus) -> None:
+    """Say which runtime a rollout brings when it is another one, and warn when nobody can say which bytes it is."""
+    if draft.stable is not None and draft.stable.image != wanted.image:
+        draft.event(EventReason.SERVING_IMAGE_APPLIED, f"revision {wanted.hash} serves with {wanted.image}")
+    if wanted.image_pinned is False:
+        draft.event(EventReason.UNPINNED_RUNTIME_IMAGE, f"{wanted.image} is admitted without a digest")
 
 
 def _cache(draft: Draft, wanted: RevisionStatus, message: str, *, terminating: bool = False) -> Decision:

@@ -103,7 +103,7 @@ def _resolved(draft: Draft, wanted: RevisionStatus) -> Decision:
     if serving and (rollback := stabilization.watch(draft)):
         return rollback
     if draft.stable is not None and wanted.hash == draft.stable.hash:
-        return _stable_path(draft)
+        return _stable_path(draft, draft.stable, wanted)
     failed = draft.status.failed_revision
     if failed is not None and failed.hash == wanted.hash:
         return hold_rejected(draft)
@@ -120,8 +120,11 @@ def _misconfigured(draft: Draft) -> Decision:
     return draft.decided(stack=None, requeue_after=timing.RECHECK_REFUSED)
 
 
-def _stable_path(draft: Draft) -> Decision:
+def _stable_path(draft: Draft, stable: RevisionStatus, wanted: RevisionStatus) -> Decision:
     candidate.supersede(draft)
+    if not stable.placement:
+        # A record of an earlier version, recognised as what is wanted: it is completed, and nothing rolls out.
+        draft.update(stable_revision=wanted)
     draft.update(failed_revision=None)
     return maintain(draft)
 
