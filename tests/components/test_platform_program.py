@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import contextvars
 import json
 import runpy
 from pathlib import Path
 from typing import Any
 
-import pulumi
 import pytest
 import yaml
+from pulumi import RunError
 from pulumi.runtime import MockCallArgs, MockResourceArgs, Mocks, set_all_config, set_mocks
+
+from tests.components.mocked import run_mocked
 
 ROOT = Path(__file__).parents[2]
 IMAGE = {"decisionmodel:image": "reconciler:1"}
@@ -36,13 +37,11 @@ def _run(stack: str, values: dict[str, str]) -> list[MockResourceArgs]:
     engine = Engine()
     program = runpy.run_path(str(ROOT / "__main__.py"), run_name="program")
 
-    def declare() -> None:
+    def mock() -> None:
         set_mocks(engine, project="decisionmodel", stack=stack)
         set_all_config(values)
-        run = pulumi.runtime.test(lambda: program["declare_environment"]("decisionmodel", stack))  # type: ignore[no-untyped-call]  # the SDK leaves it unannotated
-        run()
 
-    contextvars.copy_context().run(declare)
+    run_mocked(mock, lambda: program["declare_environment"]("decisionmodel", stack))
     return engine.declared
 
 
@@ -91,12 +90,12 @@ def test_another_directory_of_models_can_be_named() -> None:
 
 
 def test_nothing_is_declared_when_the_configuration_is_wrong() -> None:
-    with pytest.raises(pulumi.RunError, match="decisionmodel:colour: there is no such key"):
+    with pytest.raises(RunError, match="decisionmodel:colour: there is no such key"):
         _run("dev", {**IMAGE, "decisionmodel:colour": "blue"})
 
 
 def test_nothing_is_declared_when_there_are_no_models_to_read() -> None:
-    with pytest.raises(pulumi.RunError, match="nowhere: there is no such directory of models"):
+    with pytest.raises(RunError, match="nowhere: there is no such directory of models"):
         _run("dev", {**IMAGE, "decisionmodel:models": "nowhere"})
 
 

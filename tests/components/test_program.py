@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import pickle
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from pulumi.runtime import Mocks, set_mocks
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs
-from pulumi.runtime.stack import run_pulumi_func
 
 from components.desired import DesiredRevision, DesiredStack
 from components.errors import InvalidStackError
 from components.manifests import render
 from components.program import ProviderSettings, converge
+from tests.components.mocked import run_mocked
 from tests.components.stacks import OWNER, PREFETCH, REVISION, SERVING, STORE, stack, thawed
 
 SETTINGS = ProviderSettings(kubeconfig="/etc/kube/config", cluster_identifier="production")
@@ -80,15 +77,7 @@ class RecordingMonitor(MockMonitor):
 def run(monitor: RecordingMonitor, desired: DesiredStack, settings: ProviderSettings = SETTINGS) -> None:
     """Run the program as a worker does: unpickled, in a loop of its own."""
     program = pickle.loads(pickle.dumps(functools.partial(converge, desired, settings)))  # noqa: S301 -- our own bytes
-
-    async def with_mocks(calls: ThreadPoolExecutor) -> None:
-        asyncio.get_running_loop().set_default_executor(calls)
-        set_mocks(monitor.mocks, monitor=monitor)
-        await run_pulumi_func(program)
-
-    # The mock monitor wants an event loop in the thread that calls it, and would leave one of its own unclosed.
-    with closing(asyncio.new_event_loop()) as loop:
-        asyncio.run(with_mocks(ThreadPoolExecutor(1, initializer=asyncio.set_event_loop, initargs=(loop,))))
+    run_mocked(lambda: set_mocks(monitor.mocks, monitor=monitor), program)
 
 
 def declare(desired: DesiredStack, settings: ProviderSettings = SETTINGS) -> RecordingMonitor:
