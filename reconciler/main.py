@@ -170,6 +170,8 @@ class Reconciliation:
             drain_seconds=_DRAIN_SECONDS,
         )
         runner.servers = self._servers(runner)
+        # The first pass starts the sweep, so there has to be one even if no DecisionModel is left.
+        self.queue.add(_NO_OBJECT)
         try:
             await self.driver.start()
             await runner.run()

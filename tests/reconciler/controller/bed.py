@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from api.decisionmodel import DecisionModel
 from api.keys import API_VERSION, GROUP, KIND, NAME_LABEL, PLURAL
@@ -164,6 +166,7 @@ class Bed:
     async def settle(self) -> None:
         """Let everything happen that happens without time passing."""
         async with asyncio.timeout(20):
+            await self._live()
             while not await self._is_settled():
                 await self._live()
 
@@ -187,7 +190,7 @@ class Bed:
         assert self.process is not None
         if self.process.done():
             self.process.result()
-        await self.kubelet.sync()
+        await self.kubelet.sync_changes()
         await asyncio.sleep(0.001)
 
     async def advance(self, seconds: float) -> None:
@@ -354,14 +357,17 @@ async def open_bed(registry: Registry, directory: Path) -> AsyncIterator[Bed]:
     published = registry.site.digests()
     runtimes = Runtimes()
     await runtimes.reserve()
-    async with FakeApiServer() as server:
-        bed = Bed(server, registry, runtimes, directory)
-        try:
-            yield bed
-        finally:
-            await bed.kill()
-            await runtimes.close()
-            _restore(registry, published)
+    # Nobody speaks TLS here, and reading the machine's certificates takes longer than a whole rollout.
+    with patch.dict(os.environ, {"SSL_CERT_DIR": str(directory)}):
+        os.environ.pop("SSL_CERT_FILE", None)
+        async with FakeApiServer() as server:
+            bed = Bed(server, registry, runtimes, directory)
+            try:
+                yield bed
+            finally:
+                await bed.kill()
+                await runtimes.close()
+                _restore(registry, published)
 
 
 def _restore(registry: Registry, published: Mapping[TagName, str]) -> None:

@@ -53,10 +53,15 @@ class Kubelet:
         self.starts_containers = True
         self.adjust: Callable[[FakeRuntime], object] = lambda _: None
         self._stores: dict[str, str] = {}
+        self._seen = 0
+
+    async def sync_changes(self) -> bool:
+        """Sync if anything changed since; a switch that was turned is seen by `sync` alone."""
+        return self._seen != self.server.store.version and await self.sync()
 
     async def sync(self) -> bool:
         """Let everything happen that is due; returns whether anything did."""
-        before = self.server.store.version
+        before = self._seen = self.server.store.version
         for job in self._all(JOBS):
             self._run_job(job)
         for deployment in self._all(DEPLOYMENTS):
