@@ -255,7 +255,7 @@ def _reasons(error: BaseException) -> list[str]:
     """Return the messages of the errors we know in a group; raises the group if there is one we do not."""
     if isinstance(error, BaseExceptionGroup):
         return [reason for each in error.exceptions for reason in _reasons(each)]
-    if isinstance(error, KernelError | DriverError):
+    if isinstance(error, KernelError | DriverError | OSError):
         return [str(error)]
     raise error
 

@@ -40,6 +40,7 @@ from reconciler.kernel.errors import Conflict, NotFound
 from reconciler.kernel.events import EventRecorder, ObjectReference
 from reconciler.kernel.resources import KubernetesObject, ObjectKey, object_uid
 from reconciler.rollout import Decision, EventNote, Facts, Resolved, decide
+from reconciler.rollout.promotion import recent_promotion
 
 CONFLICT_SECONDS = 1.0
 """Pause after somebody else changed the object first."""
@@ -90,11 +91,15 @@ class Reconciler:
         except ValidationError as error:
             _log.error("the object does not fit the declared API, and is left alone until it changes: %s", error)
             return None
-        self._uids[key] = model.metadata.uid
-        return await self._pass(key, obj, model)
-
-    async def _pass(self, key: ObjectKey, obj: KubernetesObject, model: DecisionModel) -> float | None:
         gathered = await self._with.gatherer.gather(model)
+        if known is None and (promotion := recent_promotion(model.status, gathered.facts.now)):
+            self._record(obj, promotion)
+        self._uids[key] = model.metadata.uid
+        return await self._pass(key, obj, model, gathered)
+
+    async def _pass(
+        self, key: ObjectKey, obj: KubernetesObject, model: DecisionModel, gathered: Gathered
+    ) -> float | None:
         decision = self._decide(key, gathered.facts)
         await self._keep_seeds(model, decision, gathered)
         try:
@@ -173,7 +178,9 @@ class Reconciler:
 
     def _record(self, obj: KubernetesObject, event: EventNote) -> None:
         _log.info("%s: %s", event.reason, event.note)
-        self._with.events.record(ObjectReference.of(obj), event.reason.type, event.reason, event.note)
+        self._with.events.record(
+            ObjectReference.of(obj), event.reason.type, event.reason, event.note, occasion=event.occasion
+        )
 
     def _ask(self, key: ObjectKey, model: DecisionModel, decision: Decision) -> tuple[float | None, ...]:
         return (self._with.resolver.ask(key, model.spec.model),) if decision.resolve else ()

@@ -6,6 +6,7 @@ depends on them (section 7.4 of the controller study).
 """
 
 import asyncio
+import hashlib
 import logging
 import secrets
 from collections import OrderedDict, deque
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, NoReturn, Self, TypeVar
 
 from reconciler.kernel.client import KubernetesClient
-from reconciler.kernel.errors import KubernetesError
+from reconciler.kernel.errors import AlreadyExists, KubernetesError
 from reconciler.kernel.resources import Resource, object_key, object_uid, resource_version
 from reconciler.kernel.timing import REAL_TIME, Timing, micro_time
 
@@ -138,13 +139,19 @@ class EventRecorder:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def record(self, regarding: ObjectReference, event_type: EventType, reason: str, note: str) -> None:
-        """Note an event; returns at once and never raises. The note is cut to 1024 bytes."""
+    def record(
+        self, regarding: ObjectReference, event_type: EventType, reason: str, note: str, *, occasion: str = ""
+    ) -> None:
+        """Note an event; returns at once and never raises. The note is cut to 1024 bytes.
+
+        With an `occasion` the event's name follows from object, reason and occasion, so that it exists once however
+        often it is recorded, also by a process that does not know whether the one before it got that far.
+        """
         identity = _Identity(regarding.uid, event_type, reason, _cut(note, NOTE_BYTES))
         now, stamp = self._timing.clock(), micro_time(self._timing.now())
         series = self._series.get(identity)
-        if series is None or (now - series.seen_at > _SERIES_SECONDS and not series.queued):
-            series = _Series(regarding, _event_name(regarding.name), stamp, stamp, now)
+        if series is None or occasion or (now - series.seen_at > _SERIES_SECONDS and not series.queued):
+            series = _Series(regarding, _event_name(regarding, reason, occasion), stamp, stamp, now)
         else:
             series.count, series.last, series.seen_at = series.count + 1, stamp, now
         if series.queued:
@@ -212,7 +219,10 @@ class EventRecorder:
             "regarding": series.regarding.to_dict(),
             "note": identity.note,
         }
-        await self._client.create(EVENTS, namespace, body)
+        try:
+            await self._client.create(EVENTS, namespace, body)
+        except AlreadyExists:
+            _log.debug("event %s about %s was told before", identity.reason, series.regarding.name)
         series.sent_count = 1
 
     async def _patch(self, series: _Series) -> None:
@@ -230,9 +240,10 @@ def _remember(memory: OrderedDict[K, V], key: K, value: V) -> None:
         memory.popitem(last=False)
 
 
-def _event_name(name: str) -> str:
-    suffix = f".{secrets.token_hex(8)}"
-    return name[: _NAME_LIMIT - len(suffix)].rstrip(".-") + suffix
+def _event_name(regarding: ObjectReference, reason: str, occasion: str) -> str:
+    told = f"{regarding.uid}\n{reason}\n{occasion}".encode()
+    suffix = f".{hashlib.sha256(told).hexdigest()[:16] if occasion else secrets.token_hex(8)}"
+    return regarding.name[: _NAME_LIMIT - len(suffix)].rstrip(".-") + suffix
 
 
 def _cut(text: str, limit: int) -> str:

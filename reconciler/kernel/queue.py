@@ -168,8 +168,9 @@ class WorkQueue(Generic[K]):
 
         After a start all keys are ready at once, and would march in step for ever.
         """
-        while self._ready:
-            key = self._ready.popleft()
+        spread = list(self._ready)
+        self._ready.clear()
+        for key in spread:
             del self._dirty[key]
             self.add_after(key, seconds * self._fraction())
 

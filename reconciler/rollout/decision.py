@@ -28,6 +28,8 @@ class EventNote:
 
     reason: EventReason
     note: str
+    occasion: str = ""
+    """What makes it one event however often it is told; empty for those that may be lost with the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

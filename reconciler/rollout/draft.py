@@ -105,9 +105,9 @@ class Draft:
             conditions = remove_condition(conditions, type_)
         self.update(conditions=conditions)
 
-    def event(self, reason: EventReason, note: str) -> None:
+    def event(self, reason: EventReason, note: str, *, occasion: str = "") -> None:
         """Say something, once the status that goes with it is persisted."""
-        self._events.append(EventNote(reason=reason, note=note))
+        self._events.append(EventNote(reason=reason, note=note, occasion=occasion))
 
     def count(self, result: RolloutResult) -> None:
         """Count the end of a rollout, once the status that goes with it is persisted."""

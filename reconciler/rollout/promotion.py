@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from api.conditions import ConditionType, EventReason, Phase, Reason
+from datetime import datetime
+
+from api.conditions import ConditionType, EventReason, Phase, Reason, find_condition
 from api.rollout import Promotion
-from api.status import PreviousRevision, RevisionStatus
+from api.status import DecisionModelStatus, PreviousRevision, RevisionStatus
 from reconciler.rollout import approval, timing
-from reconciler.rollout.decision import Decision, RevisionPlan, RolloutResult
+from reconciler.rollout.decision import Decision, EventNote, RevisionPlan, RolloutResult
 from reconciler.rollout.draft import Draft, short
 from reconciler.rollout.rejection import reject
 from reconciler.rollout.stable import count_replicas, describe_ready, describe_refusals, phase_of_proved, stack_plan
@@ -48,9 +50,20 @@ def promote(draft: Draft, candidate: RevisionStatus) -> Decision:
     draft.condition(ConditionType.MODEL_READY, Reason.MODEL_READY, "every Pod is model-ready", holds=True)
     draft.forget(ConditionType.DEGRADED)
     describe_ready(draft)
-    draft.event(EventReason.PROMOTED, note)
+    draft.event(EventReason.PROMOTED, note, occasion=draft.facts.now.isoformat())
     draft.count(RolloutResult.PROMOTED)
     return draft.decided(stack=stack_plan(draft), probe=(candidate.hash,), requeue_after=timing.PROMOTION_GRACE)
+
+
+def recent_promotion(status: DecisionModelStatus, now: datetime) -> EventNote | None:
+    """Return the Event of a promotion so recent that the process which decided it may have ended before telling.
+
+    Telling it again is harmless: its occasion makes it the same Event.
+    """
+    promoted, at = find_condition(status.conditions, ConditionType.PROMOTED), status.last_promotion_time
+    if promoted is None or promoted.status != "True" or at is None or now - at > timing.RETELLING:
+        return None
+    return EventNote(reason=EventReason.PROMOTED, note=promoted.message, occasion=at.isoformat())
 
 
 def _await_approval(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan) -> Decision:

@@ -1,4 +1,6 @@
-"""Constants of the state machine, in seconds (spec section 5.2)."""
+"""Constants of the state machine, in seconds where they are numbers (spec section 5.2)."""
+
+from datetime import timedelta
 
 RECHECK_READY = 60.0
 """Re-check of a complete DecisionModel and re-inspection of its gates."""
@@ -11,5 +13,7 @@ RECHECK_QUEUED = 10.0
 RECHECK_REFUSED = 60.0
 PROMOTION_GRACE = 30.0
 """How long the old revision is kept at least, and the re-check after a promotion."""
+RETELLING = timedelta(minutes=10)
+"""How far back a starting process tells promotions again; Events outlive that on every cluster."""
 UNHEALTHY_DEBOUNCE = 30.0
 """How long a promoted revision may be short of Pods before it is rolled back (spec section 5.9)."""

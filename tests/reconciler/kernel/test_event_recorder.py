@@ -82,6 +82,21 @@ async def test_equal_events_become_a_series(server: FakeApiServer, bench: Bench)
     assert counts == {"no": 3, "another note": None}
 
 
+async def test_an_event_with_an_occasion_exists_once_whoever_tells_it(
+    server: FakeApiServer, bench: Bench, client: KubernetesClient
+) -> None:
+    successor = Bench(client)
+    sending = asyncio.create_task(successor.recorder.run())
+    for teller in (bench, bench, successor):
+        teller.recorder.record(MODEL, "Normal", "Promoted", "revision abc serves", occasion="12:00")
+        await teller.flush()
+    bench.recorder.record(MODEL, "Normal", "Promoted", "revision abc serves", occasion="13:00")
+    await bench.flush()
+    assert [event.get("series") for event in events(server)] == [None, None]
+    assert bench.dropped == successor.dropped == Counter()
+    sending.cancel()
+
+
 async def test_events_recorded_before_the_first_is_sent_are_not_lost(server: FakeApiServer, bench: Bench) -> None:
     for _ in range(5):
         bench.recorder.record(MODEL, "Warning", "Failed", "no")

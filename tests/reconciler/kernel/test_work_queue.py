@@ -210,3 +210,11 @@ def test_it_tells_how_long_work_takes() -> None:
     assert (queue.longest_running, queue.unfinished_seconds) == (1.0, 1.0)
     clock.now += 2
     assert (queue.longest_running, queue.unfinished_seconds) == (3.0, 5.0)
+
+
+def test_spreading_ends_even_where_chance_puts_every_key_at_once() -> None:
+    queue = make(FakeClock(), fraction=0.0)
+    for key in "abc":
+        queue.add(key)
+    queue.spread_ready(30.0)
+    assert [queue.take() for _ in range(4)] == ["a", "b", "c", None]

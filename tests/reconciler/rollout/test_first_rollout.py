@@ -6,6 +6,7 @@ import pytest
 
 from api.conditions import ConditionType, Phase, Reason
 from reconciler.rollout import PrefetchFacts, PrefetchState, Refusal, ResolutionFailed, TagMissing
+from reconciler.rollout.promotion import recent_promotion
 from tests.reconciler.rollout.worlds import World, condition, planned, selected, told
 
 
@@ -260,3 +261,16 @@ def test_a_promoted_model_is_ready_only_once_clients_can_reach_it() -> None:
     reached = world.reconcile()
     assert reached.status.phase is Phase.READY
     assert condition(reached, ConditionType.READY).status == "True"
+
+
+@pytest.mark.parametrize(("age", "told_again"), [(0, True), (600, True), (601, False)])
+def test_a_starting_process_tells_a_recent_promotion_again_as_the_same_event(age: int, told_again: bool) -> None:
+    world = World()
+    wanted = world.wants("laya:en")
+    world.reconcile()
+    world.prefetched(wanted)
+    world.reconcile()
+    world.pods_ready(wanted)
+    (first,) = (event for event in world.reconcile().events if event.reason == "Promoted")
+    world.passes(age)
+    assert recent_promotion(world.status, world.now) == (first if told_again else None)
