@@ -1,6 +1,8 @@
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 CLUSTER ?= demo
+# Where it is set, every process of the tests would compile the Pulumi SDK anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
