@@ -132,7 +132,7 @@ def exists(pid: int) -> bool:
 
 
 def descendants() -> set[int]:
-    """All processes below this one."""
+    """All processes below this one, except those in a cluster that this session has started."""
     parents = {
         int(entry.name): stat
         for entry in Path("/proc").iterdir()
@@ -141,12 +141,20 @@ def descendants() -> set[int]:
     found = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
-    return found - {os.getpid()}
+    here = _process_namespace(os.getpid())
+    return {pid for pid in found - {os.getpid()} if _process_namespace(pid) == here}
 
 
 def workers() -> set[int]:
     """The worker processes below this one."""
     return {pid for pid in descendants() if b"reconciler.driver.worker" in _command_line(pid)}
+
+
+def _process_namespace(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def _command_line(pid: int) -> bytes:
