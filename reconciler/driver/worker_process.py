@@ -63,7 +63,9 @@ class WorkerProcess:
     @property
     def usable(self) -> bool:
         """Whether it lives and every exchange so far ended as it should."""
-        return not self._broken and self._process.returncode is None
+        # The end of its output is known before its exit code is.
+        ended = self._process.stdout is None or self._process.stdout.at_eof()
+        return not self._broken and not ended and self._process.returncode is None
 
     async def serve(self, program: bytes | None) -> str | messages.Rejected:
         """Let it serve a pickled program (None: an empty one); the answer is the address to give to the CLI.

@@ -144,14 +144,14 @@ class EventRecorder:
     ) -> None:
         """Note an event; returns at once and never raises. The note is cut to 1024 bytes.
 
-        With an `occasion` the event's name follows from object, reason and occasion, so that it exists once however
-        often it is recorded, also by a process that does not know whether the one before it got that far.
+        With an `occasion` the event's name follows from that and from all it says, so that it exists once however often
+        it is recorded, also by a process that does not know whether the one before it got that far.
         """
         identity = _Identity(regarding.uid, event_type, reason, _cut(note, NOTE_BYTES))
         now, stamp = self._timing.clock(), micro_time(self._timing.now())
         series = self._series.get(identity)
         if series is None or occasion or (now - series.seen_at > _SERIES_SECONDS and not series.queued):
-            series = _Series(regarding, _event_name(regarding, reason, occasion), stamp, stamp, now)
+            series = _Series(regarding, _event_name(regarding, identity, occasion), stamp, stamp, now)
         else:
             series.count, series.last, series.seen_at = series.count + 1, stamp, now
         if series.queued:
@@ -240,8 +240,8 @@ def _remember(memory: OrderedDict[K, V], key: K, value: V) -> None:
         memory.popitem(last=False)
 
 
-def _event_name(regarding: ObjectReference, reason: str, occasion: str) -> str:
-    told = f"{regarding.uid}\n{reason}\n{occasion}".encode()
+def _event_name(regarding: ObjectReference, identity: _Identity, occasion: str) -> str:
+    told = "\n".join((*identity, occasion)).encode()
     suffix = f".{hashlib.sha256(told).hexdigest()[:16] if occasion else secrets.token_hex(8)}"
     return regarding.name[: _NAME_LIMIT - len(suffix)].rstrip(".-") + suffix
 
