@@ -10,6 +10,7 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,21 @@ class DeployError(Exception):
     """The Pulumi CLI failed; the message is what it said."""
 
 
+def run_pulumi(directory: Path, environment: Mapping[str, str], *arguments: str, timeout: float) -> str:
+    """Run the CLI in a project's directory and return what it printed.
+
+    Raises:
+        DeployError: It failed.
+    """
+    command = [str(toolchain.program_path("pulumi")), *arguments, "--non-interactive", "--color=never"]
+    done = subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    if done.returncode != 0:
+        raise DeployError(f"pulumi {arguments[0]} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
 @dataclass(frozen=True, slots=True)
 class PulumiStack:
     """One environment's stack on one local cluster."""
@@ -48,19 +64,7 @@ class PulumiStack:
         Raises:
             DeployError: It failed.
         """
-        command = [str(toolchain.program_path("pulumi")), *arguments, "--non-interactive", "--color=never"]
-        done = subprocess.run(
-            command,
-            cwd=self.directory,
-            env=self._environment(),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise DeployError(f"pulumi {arguments[0]} failed:\n{done.stdout}{done.stderr}")
-        return done.stdout
+        return run_pulumi(self.directory, self._environment(), *arguments, timeout=timeout)
 
     def up(self, image: str) -> str:
         """Converge the environment with this image of the reconciler; return what the CLI printed.

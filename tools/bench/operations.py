@@ -6,7 +6,6 @@ import asyncio
 import os
 import pickle
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from tools import toolchain
 from tools.bench.cleaning import fresh_namespace, remove_model
 from tools.bench.figures import Comparison
 from tools.bench.rollouts import decision_model
-from tools.deploy import ROOT, DeployError
+from tools.deploy import ROOT, run_pulumi
 from tools.environment import Environment, Progress
 from tools.kubectl import Kubectl, wait_until
 
@@ -71,18 +70,7 @@ class BareCli:
         self._pulumi("up", f"--stack={desired.owner.name}", "--yes", "--skip-preview", "--suppress-outputs")
 
     def _pulumi(self, *arguments: str) -> None:
-        command = [str(toolchain.program_path("pulumi")), *arguments, "--non-interactive", "--color=never"]
-        done = subprocess.run(
-            command,
-            cwd=self.directory,
-            env=self._environment(),
-            capture_output=True,
-            text=True,
-            timeout=_DEADLINE_SECONDS,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise DeployError(f"pulumi {arguments[0]} failed:\n{done.stdout}{done.stderr}")
+        run_pulumi(self.directory, self._environment(), *arguments, timeout=_DEADLINE_SECONDS)
 
     def _environment(self) -> dict[str, str]:
         return {
