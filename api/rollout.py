@@ -47,6 +47,30 @@ StabilizationWindow = Annotated[
 Fraction = Annotated[str, Field(pattern=r"^(0(\.[0-9]+)?|1(\.0+)?)$")]
 """A decimal between 0 and 1 as text: JSON numbers would not survive a round trip unchanged."""
 
+_DECIMAL_PATTERN = r"^0\.[0-9]{1,6}$"
+_DECIMAL_TEXT = Field(max_length=8, pattern=_DECIMAL_PATTERN)
+_NO_DECIMAL = f"!self.matches('{_DECIMAL_PATTERN}')".replace("\\", "\\\\")
+
+Confidence = Annotated[
+    str,
+    _DECIMAL_TEXT,
+    Rule(
+        f"{_NO_DECIMAL} || (double(self) > 0.5 && double(self) < 1.0)",
+        "must be a decimal above 0.5 and below 1: at 0.5 a coin would decide, and nothing is ever certain",
+        lambda text: float(text) > 0.5,
+    ),
+]
+
+Margin = Annotated[
+    str,
+    _DECIMAL_TEXT,
+    Rule(
+        f"{_NO_DECIMAL} || (double(self) > 0.0 && double(self) <= 0.25)",
+        'must be a decimal above 0 and at most 0.25, for example "0.02" for two points of accuracy',
+        lambda text: 0 < float(text) <= 0.25,
+    ),
+]
+
 
 class Strategy(StrEnum):
     """Whether the serving revision runs on while its successor starts."""
@@ -80,8 +104,45 @@ class DatasetReference(ApiModel):
     """A key of a Secret that carries the label decisionmodel.io/eval-dataset: "true"."""
 
 
+class StatisticsMethod(StrEnum):
+    """How the candidate's answers are weighed against the serving revision's."""
+
+    PAIRED = "paired"
+
+
+class OnUndecided(StrEnum):
+    """What becomes of a candidate that the data set is too small to judge."""
+
+    HOLD = "Hold"
+    REJECT = "Reject"
+
+
+class Statistics(ApiModel):
+    """A proof, on top of the gates, that the candidate is no worse than the serving revision by more than a margin."""
+
+    method: StatisticsMethod
+    """How the proof is made; paired compares both revisions item by item on the same data set."""
+    confidence: Confidence = "0.95"
+    """How sure a promotion, and a rejection, must be."""
+    non_inferiority_margin: Margin
+    """How much worse is still no worse, as a share of the items; for example "0.02"."""
+    min_items_per_label: Annotated[int, Field(ge=1, le=5000)] = 20
+    """The fewest items of a label that count as evidence; with 20, losing half of a label is noticed among 20 labels."""
+    on_undecided: OnUndecided = OnUndecided.HOLD
+    """Hold waits for more items until the evaluation's deadline, Reject gives the candidate up at once."""
+
+
 class Evaluation(ApiModel):
     """The golden data set every candidate is scored on, and the gates it must pass."""
+
+    rules = (
+        Rule(
+            "!has(self.statistics) || !has(self.statistics.minItemsPerLabel) || !has(self.maxCases)"
+            " || self.statistics.minItemsPerLabel <= self.maxCases",
+            "statistics.minItemsPerLabel must not exceed maxCases: no label could ever have enough items",
+            lambda self: self.statistics is None or self.statistics.min_items_per_label <= self.max_cases,
+        ),
+    )
 
     dataset_ref: DatasetReference
     """Where the data set is."""
@@ -101,6 +162,8 @@ class Evaluation(ApiModel):
     """How many cases are used, from the first."""
     score_tolerance: Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?$")] | None = None
     """How far a score may be off and still count as correct; "0.5" when unset."""
+    statistics: Statistics | None = None
+    """Compares the candidate with the serving revision statistically; unset, only the gates above decide."""
 
     @property
     def effective_score_tolerance(self) -> str:
@@ -154,6 +217,14 @@ class Rollout(ApiModel):
             " && (!has(self.manualPromotion) || !self.manualPromotion))",
             "strategy: Recreate cannot wait for manual promotion: the serving revision is stopped meanwhile",
             lambda self: self.strategy is not Strategy.RECREATE or not self.approval_required,
+        ),
+        Rule(
+            "!has(self.strategy) || self.strategy != 'Recreate' || !has(self.evaluation)"
+            " || !has(self.evaluation.statistics)",
+            "strategy: Recreate leaves no serving revision to compare with; remove evaluation.statistics",
+            lambda self: (
+                self.strategy is not Strategy.RECREATE or self.evaluation is None or self.evaluation.statistics is None
+            ),
         ),
     )
 

@@ -83,6 +83,9 @@ def test_only_the_spec_has_defaults() -> None:
         "manualPromotion": False,
         "stabilization": "5m",
         "maxCases": 500,
+        "confidence": "0.95",
+        "minItemsPerLabel": 20,
+        "onUndecided": "Hold",
     }
     assert not [node for node in _nodes(properties["status"]) if "default" in node]
 
