@@ -68,7 +68,20 @@ class RuntimeUnauthorized(RuntimeCallError):
 
 
 class RuntimeRejected(RuntimeCallError):
-    """The Pod answered with another status than success."""
+    """The Pod answered with another status than success.
+
+    Args:
+        message: What happened.
+        status: The HTTP status.
+        code: The runtime's own name of the error, empty when it gave none.
+        retry_after_seconds: When to ask again, None when it did not say.
+    """
+
+    def __init__(self, message: str, *, status: int, code: str = "", retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after_seconds = retry_after_seconds
 
 
 class MalformedAnswer(RuntimeCallError):

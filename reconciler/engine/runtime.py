@@ -1,4 +1,4 @@
-"""Calls to the runtime in a serving Pod (spec sections 2.4 and 6.2).
+"""Calls to the runtime in a serving Pod (spec sections 2.4, 6.2 and 7.2).
 
 The bearer key travels to Pod addresses only: no proxy, no redirect, and no text of an answer in an error, since a
 hostile runtime could echo the key into it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from collections.abc import Mapping
 from contextlib import aclosing
 from ipaddress import ip_address
 from typing import Any, Final, TypeVar
@@ -18,17 +19,22 @@ import msgspec
 
 from api import keys
 from reconciler.engine.bodies import BodyTooLarge, read_body
+from reconciler.engine.decisions import Answer, Enquiry, parse_answers
 from reconciler.engine.errors import MalformedAnswer, RuntimeRejected, RuntimeUnauthorized, RuntimeUnreachable
 from reconciler.engine.gate import LoadedModel
 
 WARM_UP_SECONDS: Final = 120.0
 INSPECTION_SECONDS: Final = 5.0
+DECISION_SECONDS: Final = 30.0
 ANSWER_LIMIT: Final = 1 << 18
-"""Bytes of any answer; a list of loaded models has a few hundred each."""
+"""Bytes of an answer to the prober; a list of loaded models has a few hundred each."""
+DECISION_LIMIT: Final = 1 << 21
+"""Bytes of an answer to a decision, which repeats every label of a request of at most 1 MiB."""
 
 _CONNECT_SECONDS: Final = 5.0
 _INSPECTIONS_AT_ONCE: Final = 32
 _ERROR_CODE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+_WHOLE_SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _LONGEST_QUOTE: Final = 200
 _REFUSED_KEY: Final = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 
@@ -124,6 +130,23 @@ class RuntimeClient:
             body = await self._call(request, timeout_seconds)
         return tuple(map(_loaded_model, _parsed(body, _LoadedModels).models))
 
+    async def ask(
+        self, address: str, enquiry: Enquiry, key: str | None, *, timeout_seconds: float = DECISION_SECONDS
+    ) -> Mapping[str, Answer]:
+        """The usable answers of a model by question id; a question without one got no answer, or a broken one.
+
+        Args:
+            address: The Pod's IP.
+            enquiry: What is asked.
+            key: The bearer key, None without authentication.
+            timeout_seconds: Limit of the whole call.
+
+        Raises:
+            RuntimeCallError: Nothing was answered; `RuntimeRejected` carries the status, the code and when to retry.
+        """
+        request = self._request("POST", address, "/v1/systemone", key=key, body=enquiry.body())
+        return parse_answers(await self._call(request, timeout_seconds, limit=DECISION_LIMIT))
+
     def _request(
         self, method: str, address: str, path: str, *, key: str | None, body: bytes | None = None
     ) -> httpx2.Request:
@@ -139,38 +162,52 @@ class RuntimeClient:
         except (ValueError, httpx2.InvalidURL):
             raise RuntimeUnreachable(f"{address[:_LONGEST_QUOTE]!r} is not a Pod's IP") from None
 
-    async def _call(self, request: httpx2.Request, timeout_seconds: float) -> bytes:
+    async def _call(self, request: httpx2.Request, timeout_seconds: float, *, limit: int = ANSWER_LIMIT) -> bytes:
         """Body of a successful answer."""
         where = request.url.path
         try:
             async with asyncio.timeout(timeout_seconds):
                 response = await self._http.send(request, stream=True)
                 async with aclosing(response):
-                    body = await read_body(response, limit=ANSWER_LIMIT)
+                    body = await read_body(response, limit=limit)
         except TimeoutError:
             raise RuntimeUnreachable(f"{where}: no complete answer within {timeout_seconds:g} s") from None
         except httpx2.TransportError as error:
             raise RuntimeUnreachable(f"{where}: {type(error).__name__}") from error
         except BodyTooLarge:
-            raise MalformedAnswer(f"{where}: the answer exceeds {ANSWER_LIMIT} bytes") from None
-        _check_status(where, response.status_code, body)
+            raise MalformedAnswer(f"{where}: the answer exceeds {limit} bytes") from None
+        _check_status(where, response, body)
         return body
 
 
-def _check_status(where: str, status: int, body: bytes) -> None:
+def _check_status(where: str, response: httpx2.Response, body: bytes) -> None:
+    status = response.status_code
     if status in _REFUSED_KEY:
         raise RuntimeUnauthorized(f"{where}: the runtime does not accept the key (status {status})")
-    if not httpx2.codes.is_success(status):
-        raise RuntimeRejected(f"{where}: status {status}{_error_code(body)}")
+    if httpx2.codes.is_success(status):
+        return
+    code = _error_code(body)
+    raise RuntimeRejected(
+        f"{where}: status {status}{f' ({code})' if code else ''}",
+        status=status,
+        code=code,
+        retry_after_seconds=_retry_after(response),
+    )
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    """Seconds of the header Retry-After (RFC 9110 section 10.2.3); a date, which runtimes never send, is left out."""
+    text = response.headers.get("Retry-After", "")
+    return float(text) if _WHOLE_SECONDS.fullmatch(text) else None
 
 
 def _error_code(body: bytes) -> str:
-    """The runtime's own code of an error, in parentheses; anything but a code is left out."""
+    """The runtime's own code of an error; anything but a code is left out."""
     try:
         code = msgspec.json.decode(body, type=_Refusal).code
     except (msgspec.MsgspecError, RecursionError):
         return ""
-    return f" ({code})" if _ERROR_CODE.fullmatch(code) else ""
+    return code if _ERROR_CODE.fullmatch(code) else ""
 
 
 def _parsed(body: bytes, shape: type[_Answer]) -> _Answer:

@@ -1,0 +1,239 @@
+"""Golden data sets: JSON Lines in, frozen cases out (spec section 7.1).
+
+Whoever may write a ConfigMap may write a data set, so its bytes are hostile. States and questions are checked to be
+JSON, but never built: they stay the texts that the runtime will get. Measured for hostile lines of 1 MiB, the standard
+library's parser takes up to 180 ms and 25 MiB in one call that nothing can interrupt; this takes 10 ms in any one call,
+and memory for nothing but labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from reconciler.evaluation.errors import DatasetInvalid
+from reconciler.evaluation.table import QuestionKind
+
+SIZE_LIMIT: Final = 1 << 20
+"""Bytes of a data set."""
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_JSON_WHITESPACE: Final = b" \t\r"
+_LONGEST_QUOTE: Final = 63
+_STRUCTURE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}:]')
+_OPENING: Final = (b"{", b"[")
+_CLOSING: Final = (b"}", b"]")
+_KIND_OF_VALUE: Final[Mapping[type, QuestionKind]] = {
+    str: QuestionKind.CHOICE,
+    bool: QuestionKind.NOUL,
+    int: QuestionKind.SCORE,
+}
+_JSON_TYPE: Final = {QuestionKind.CHOICE: "a string", QuestionKind.NOUL: "a boolean", QuestionKind.SCORE: "an integer"}
+
+ExpectedValue = str | bool | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedAnswer:
+    """What one question of a case should be answered with.
+
+    A choice has a string and the `labels` it was asked to choose from, a noul a boolean, a score an integer and, where
+    the case gives one, the `tolerance` it may be off by.
+    """
+
+    question: str
+    kind: QuestionKind
+    value: ExpectedValue
+    labels: tuple[str, ...] = ()
+    tolerance: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One line of a data set: `line` from 1, `state` and `questions` as the JSON texts that they are there."""
+
+    line: int
+    state: bytes
+    questions: bytes
+    expected: tuple[ExpectedAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """The cases that are used, and the first 16 hex digits of the SHA-256 of all bytes."""
+
+    cases: tuple[Case, ...]
+    digest: str
+
+
+class _Definition(msgspec.Struct):
+    """What scoring needs to know of a question; the rest is the runtime's business."""
+
+    type: str | None = None
+    criteria: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_NO_DEFINITION: Final = _Definition()
+_Tolerance = Annotated[float, msgspec.Meta(ge=0)]
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DEFINITION: Final = msgspec.json.Decoder(_Definition)
+_LABELS: Final = msgspec.json.Decoder(list[str])
+_EXPECTED: Final[msgspec.json.Decoder[ExpectedValue]] = msgspec.json.Decoder(ExpectedValue)
+_TOLERANCE: Final = msgspec.json.Decoder(_Tolerance)
+_NULL: Final = b"null"
+
+
+def parse_dataset(content: bytes, max_cases: int) -> Dataset:
+    """Read a data set. Every line is checked, but only the first `max_cases` cases are kept.
+
+    So whether a data set is valid does not depend on how much of it is used. A call may take some tenths of a second
+    of Python for hostile bytes: run it in a thread where others wait.
+
+    Raises:
+        DatasetInvalid: It is too large, a line is no case, or there is no case at all.
+    """
+    if len(content) > SIZE_LIMIT:
+        raise DatasetInvalid(f"the data set has {len(content)} bytes, more than {SIZE_LIMIT}")
+    cases: list[Case] = []
+    for number, line in _lines(content):
+        case = _case(number, line)
+        if len(cases) < max_cases:
+            cases.append(case)
+    if not cases:
+        raise DatasetInvalid("the data set has no case")
+    return Dataset(tuple(cases), hashlib.sha256(content).hexdigest()[:16])
+
+
+def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Number and text of each line that is not blank; editors leave byte order marks and CRLF."""
+    for number, line in enumerate(content.removeprefix(_BYTE_ORDER_MARK).split(b"\n"), start=1):
+        text = line.strip(_JSON_WHITESPACE)
+        if text:
+            yield number, text
+
+
+def _case(number: int, line: bytes) -> Case:
+    try:
+        return _parsed_case(number, line)
+    except _Malformed as error:
+        raise DatasetInvalid(str(error), line=number) from None
+    except UnicodeDecodeError:
+        raise DatasetInvalid("is not UTF-8", line=number) from None
+    except RecursionError:
+        raise DatasetInvalid("is nested too deeply", line=number) from None
+
+
+class _Malformed(Exception):  # noqa: N818 - internal: it becomes DatasetInvalid where the line's number is known
+    """What is wrong with a line; never a piece of its state."""
+
+
+def _parsed_case(number: int, line: bytes) -> Case:
+    line.decode()  # The JSON reader does not look into the strings that it passes over.
+    members = _members(line, "the line")
+    missing = [key for key in ("state", "questions", "expected") if key not in members]
+    if missing:
+        raise _Malformed(f"{missing[0]!r} is missing")
+    questions = _members(members["questions"], "'questions'")
+    expected = _members(members["expected"], "'expected'")
+    tolerances = _tolerances(members.get("tolerance", msgspec.Raw(_NULL)))
+    if not expected:
+        raise _Malformed("'expected' is empty")
+    return Case(
+        line=number,
+        state=bytes(members["state"]),
+        questions=bytes(members["questions"]),
+        expected=tuple(
+            _expected_answer(question, value, questions, tolerances.get(question))
+            for question, value in expected.items()
+        ),
+    )
+
+
+def _expected_answer(
+    question: str, raw: msgspec.Raw, questions: Mapping[str, msgspec.Raw], tolerance: Fraction | None
+) -> ExpectedAnswer:
+    if question not in questions:
+        raise _Malformed(f"'expected' has an answer to {_quoted(question)}, which is not asked")
+    try:
+        value = _EXPECTED.decode(raw)
+    except msgspec.MsgspecError:
+        raise _Malformed(f"'expected' of {_quoted(question)} is no string, boolean or integer") from None
+    definition = _definition(questions[question])
+    kind = _KIND_OF_VALUE[type(value)]
+    # The types a runtime knows are an open set, so only a contradiction is an error here.
+    if definition.type in _JSON_TYPE and definition.type != kind:
+        wanted = _JSON_TYPE[QuestionKind(definition.type)]
+        raise _Malformed(f"'expected' of {_quoted(question)} must be {wanted}, because it is a {definition.type}")
+    labels = _labels(definition.criteria, question) if kind is QuestionKind.CHOICE else ()
+    return ExpectedAnswer(question=question, kind=kind, value=value, labels=labels, tolerance=tolerance)
+
+
+def _definition(raw: msgspec.Raw) -> _Definition:
+    """What is known of a question; the runtime is the one to refuse what it does not understand."""
+    try:
+        return _DEFINITION.decode(raw)
+    except msgspec.ValidationError:
+        return _NO_DEFINITION
+
+
+def _labels(criteria: msgspec.Raw, question: str) -> tuple[str, ...]:
+    """The labels of a choice: the keys of an object, or a list of strings."""
+    if bytes(criteria).startswith(b"{"):
+        return tuple(_members(criteria, f"'criteria' of {_quoted(question)}"))
+    try:
+        return tuple(_LABELS.decode(criteria))
+    except msgspec.ValidationError:
+        return ()
+
+
+def _tolerances(raw: msgspec.Raw) -> dict[str, Fraction]:
+    if bytes(raw) == _NULL:
+        return {}
+    return {question: _tolerance(question, value) for question, value in _members(raw, "'tolerance'").items()}
+
+
+def _tolerance(question: str, raw: msgspec.Raw) -> Fraction:
+    try:
+        # By way of its digits: 0.1 means a tenth, not the double next to it.
+        return Fraction(repr(_TOLERANCE.decode(raw)))
+    except msgspec.MsgspecError:
+        raise _Malformed(f"'tolerance' of {_quoted(question)} is no number from 0") from None
+
+
+def _members(raw: bytes | msgspec.Raw, what: str) -> dict[str, msgspec.Raw]:
+    """The members of an object, each name once: every reader takes repeated ones differently (RFC 8259 section 4)."""
+    try:
+        members = _OBJECT.decode(raw)
+    except msgspec.ValidationError:
+        raise _Malformed(f"{what} is no JSON object") from None
+    except msgspec.MsgspecError:
+        raise _Malformed(f"{what} is not JSON") from None
+    if _count_members(bytes(raw)) != len(members):
+        raise _Malformed(f"{what} has a name twice")
+    return members
+
+
+def _count_members(text: bytes) -> int:
+    """How many members a valid JSON object has, repeated ones included."""
+    depth = count = 0
+    for token in _STRUCTURE.finditer(text):
+        mark = token[0]
+        if mark in _OPENING:
+            depth += 1
+        elif mark in _CLOSING:
+            depth -= 1
+        elif mark == b":" and depth == 1:
+            count += 1
+    return count
+
+
+def _quoted(question: Any) -> str:
+    """A question's id as a message may show it: anybody may have written anything."""
+    shown = "".join(filter(str.isprintable, question))[:_LONGEST_QUOTE]
+    return repr(shown)
