@@ -1,0 +1,128 @@
+"""Levels and parameters of the rules, per environment: read once, then frozen.
+
+```yaml
+rules:
+  image-registry-allowed:
+    level: mandatory
+    allowed: [ghcr.io/ollaya-dev, registry.example.com/models]
+environments:
+  dev:
+    rules:
+      registry-uses-tls: {level: disabled}
+```
+
+What an environment sets goes before what is set for all, key by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from policy.errors import PolicyConfigurationError
+from policy.rule import Level, Rule, Settings
+from policy.rules import RULES, RULES_BY_ID
+
+_RawRules = dict[str, dict[str, Any]]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rules: _RawRules = {}
+
+
+class _Document(_Section):
+    environments: dict[str, _Section | None] = {}
+
+
+def _default_settings() -> dict[str, Settings]:
+    return {rule.id: rule.settings() for rule in RULES}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What applies in one environment. Treat the mapping as frozen.
+
+    Attributes:
+        environment: Its name; None when nobody said.
+        settings: The settings of every rule, by its id.
+    """
+
+    environment: str | None = None
+    settings: Mapping[str, Settings] = field(default_factory=_default_settings)
+
+    def level(self, rule: Rule) -> Level:
+        """Return the level that applies to a rule."""
+        return self.settings[rule.id].level or rule.level
+
+
+def read_configuration(document: Any, environment: str | None = None) -> Configuration:
+    """Return what a configuration says for one environment.
+
+    Args:
+        document: The parsed configuration, as in the module's example; None, as of an empty file, for the defaults.
+        environment: The environment; one that a document with environments does not list is refused, since a
+            misspelt name would otherwise silently get other rules.
+
+    Raises:
+        PolicyConfigurationError: A key is unknown or a value is not usable, in any environment.
+    """
+    try:
+        parsed = _Document.model_validate({} if document is None else document)
+    except ValidationError as error:
+        raise PolicyConfigurationError("\n".join(_lines("", error))) from error
+    sections = {name: section or _Section() for name, section in parsed.environments.items()}
+    configurations = {name: _settings(_merged(parsed.rules, each.rules), name) for name, each in sections.items()}
+    everywhere = _settings(parsed.rules, None)
+    if environment is None or not sections:
+        return Configuration(environment=environment, settings=everywhere)
+    if environment not in sections:
+        raise PolicyConfigurationError(f"environments: {environment!r} is not listed, only {', '.join(sections)}")
+    return Configuration(environment=environment, settings=configurations[environment])
+
+
+def read_settings(rule: Rule, values: Mapping[str, Any]) -> Settings:
+    """Return the settings of one rule.
+
+    Raises:
+        PolicyConfigurationError: A key is unknown or a value is not usable.
+    """
+    try:
+        return rule.settings.model_validate(values)
+    except ValidationError as error:
+        raise PolicyConfigurationError("\n".join(_lines(f"rules.{rule.id}.", error))) from error
+
+
+def _merged(everywhere: _RawRules, here: _RawRules) -> _RawRules:
+    return {rule: {**everywhere.get(rule, {}), **here.get(rule, {})} for rule in {**everywhere, **here}}
+
+
+def _settings(rules: _RawRules, environment: str | None) -> dict[str, Settings]:
+    where = "" if environment is None else f"environments.{environment}."
+    if unknown := [rule for rule in rules if rule not in RULES_BY_ID]:
+        raise PolicyConfigurationError("\n".join(f"{where}rules.{rule}: there is no such rule" for rule in unknown))
+    problems: list[str] = []
+    settings = _default_settings()
+    for rule, values in rules.items():
+        try:
+            settings[rule] = read_settings(RULES_BY_ID[rule], values)
+        except PolicyConfigurationError as error:
+            problems += [f"{where}{line}" for line in str(error).splitlines()]
+    if problems:
+        raise PolicyConfigurationError("\n".join(problems))
+    return settings
+
+
+def _lines(prefix: str, error: ValidationError) -> Iterator[str]:
+    for problem in error.errors():
+        key = f"{prefix}{_dotted(problem['loc'])}".removesuffix(".") or "the configuration"
+        message = problem["msg"].removeprefix("Value error, ")
+        yield f"{key}: {'there is no such key' if problem['type'] == 'extra_forbidden' else message}"
+
+
+def _dotted(location: Iterable[str | int]) -> str:
+    return ".".join(map(str, location))

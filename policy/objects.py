@@ -1,0 +1,80 @@
+"""The kinds of objects that rules judge, and the parts that several rules look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from api import keys
+from policy.navigation import JsonObject, Path, at, mapping, sequence, text
+
+DECISION_MODEL: Final = frozenset({keys.KIND})
+
+_POD_SPECS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Pod": ("spec",),
+    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+    **dict.fromkeys(
+        ("Deployment", "Job", "StatefulSet", "DaemonSet", "ReplicaSet"),
+        ("spec", "template", "spec"),
+    ),
+}
+WORKLOADS: Final = frozenset(_POD_SPECS)
+SERVERS: Final = WORKLOADS - {"Job", "CronJob"}
+"""Workloads whose Pods answer requests."""
+MODELS_AND_WORKLOADS: Final = DECISION_MODEL | WORKLOADS
+
+_CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
+
+
+class Part(NamedTuple):
+    """A part of a manifest and where it is."""
+
+    path: Path
+    fields: JsonObject
+
+
+def kind_of(manifest: Any) -> str:
+    """Return the kind; empty for what only shares its name with a kind of ours, and for what is no object."""
+    kind = text(at(manifest, "kind"))
+    group = text(at(manifest, "apiVersion")).rpartition("/")[0]
+    return "" if (kind == keys.KIND) != (group == keys.GROUP) else kind
+
+
+def labels_of(metadata: Any) -> JsonObject:
+    """Return the labels in an object's or a template's metadata."""
+    return mapping(at(metadata, "labels"))
+
+
+def namespace_of(manifest: JsonObject) -> str:
+    """Return the namespace, `default` when none is named."""
+    return text(at(manifest, "metadata", "namespace")) or "default"
+
+
+def pods(manifest: JsonObject) -> Iterator[Part]:
+    """Yield the Pod spec of a workload that belongs to a DecisionModel; nothing for all other objects."""
+    path = _POD_SPECS.get(kind_of(manifest))
+    if path is None:
+        return
+    template = at(manifest, *path[:-1])
+    metadata = (at(manifest, "metadata"), at(template, "metadata"))
+    if any(keys.NAME_LABEL in labels_of(each) for each in metadata):
+        yield Part(path, mapping(at(manifest, *path)))
+
+
+def containers(pod: Part) -> Iterator[Part]:
+    """Yield a Pod's containers of every sort."""
+    for name in _CONTAINER_LISTS:
+        for index, container in enumerate(sequence(pod.fields.get(name))):
+            yield Part((*pod.path, name, index), mapping(container))
+
+
+def all_containers(manifest: JsonObject) -> Iterator[Part]:
+    """Yield the containers of a model's workload."""
+    for pod in pods(manifest):
+        yield from containers(pod)
+
+
+def variables(container: Part) -> Iterator[Part]:
+    """Yield a container's variables."""
+    for index, variable in enumerate(sequence(container.fields.get("env"))):
+        yield Part((*container.path, "env", index), mapping(variable))
