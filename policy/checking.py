@@ -8,7 +8,7 @@ from typing import Any
 from policy.configuration import Configuration
 from policy.finding import Finding, ObjectReference
 from policy.objects import kind_of
-from policy.rule import Level, Problem, Rule, Subject
+from policy.rule import Level, Problem, Rule, Settings, Subject
 from policy.rules import RULES
 
 
@@ -24,10 +24,10 @@ def check(manifests: Iterable[Any], configuration: Configuration | None = None) 
     applied = configuration or Configuration()
     objects = tuple(manifests)
     return tuple(
-        _finding(rule, applied.level(rule), problem, position, manifest)
-        for position, manifest in enumerate(objects)
+        finding
+        for position in range(len(objects))
         for rule in RULES
-        for problem in _problems(rule, manifest, objects, applied)
+        for finding in _findings(rule, position, objects, applied)
     )
 
 
@@ -36,19 +36,22 @@ def blocking(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if finding.level is Level.MANDATORY)
 
 
-def _problems(rule: Rule, manifest: Any, objects: tuple[Any, ...], configuration: Configuration) -> Iterator[Problem]:
-    if configuration.level(rule) is Level.DISABLED or kind_of(manifest) not in rule.kinds:
+def problems(rule: Rule, subject: Subject, settings: Settings) -> Iterable[Problem]:
+    """Return what one rule finds in one object, whatever the rule's level."""
+    return rule.examine(subject, settings) if kind_of(subject.object) in rule.kinds else ()
+
+
+def _findings(rule: Rule, position: int, objects: tuple[Any, ...], configuration: Configuration) -> Iterator[Finding]:
+    level = configuration.level(rule)
+    if level is Level.DISABLED:
         return
-    subject = Subject(object=manifest, peers=objects, environment=configuration.environment)
-    yield from rule.examine(subject, configuration.settings[rule.id])
-
-
-def _finding(rule: Rule, level: Level, problem: Problem, position: int, manifest: Any) -> Finding:
-    return Finding(
-        rule=rule.id,
-        level=level,
-        object=ObjectReference.of(manifest),
-        path=problem.path,
-        message=problem.message,
-        position=position,
-    )
+    subject = Subject(object=objects[position], peers=objects, environment=configuration.environment)
+    for problem in problems(rule, subject, configuration.settings[rule.id]):
+        yield Finding(
+            rule=rule.id,
+            level=level,
+            object=ObjectReference.of(subject.object),
+            path=problem.path,
+            message=problem.message,
+            position=position,
+        )

@@ -59,6 +59,16 @@ class Configuration:
         """Return the level that applies to a rule."""
         return self.settings[rule.id].level or rule.level
 
+    def for_pack(self) -> dict[str, Any]:
+        """Return the same as the CrossGuard pack reads it: the content of a `--policy-pack-config` file."""
+        return {
+            rule.id: {
+                "enforcementLevel": str(self.level(rule)),
+                **self.settings[rule.id].model_dump(mode="json", by_alias=True, exclude={"level"}),
+            }
+            for rule in RULES
+        }
+
 
 def read_configuration(document: Any, environment: str | None = None) -> Configuration:
     """Return what a configuration says for one environment.

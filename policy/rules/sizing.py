@@ -24,7 +24,7 @@ _CACHE: Final = ("spec", "cache", "size")
 class Headroom(Settings):
     """How much more memory than the measured one a limit should leave."""
 
-    factor: Annotated[Decimal, Field(ge=1, le=10)] = Decimal("1.4")
+    factor: Annotated[float, Field(ge=1, le=10)] = 1.4
     """The memory limit over the model's measured anonymous memory."""
 
 
@@ -82,7 +82,7 @@ def _holds_model(subject: Subject, _: Settings) -> Iterator[Problem]:
 
 def _headroom(subject: Subject, settings: Headroom) -> Iterator[Problem]:
     for limit, needed in _measured_limit(subject):
-        advised = needed * settings.factor
+        advised = needed * Decimal(str(settings.factor))
         if not less(limit, needed) and less(limit, advised):
             problem = f"{limit} is less than {mebibytes(advised)}, which is {settings.factor} times what was measured"
             yield Problem(_LIMIT, problem)
