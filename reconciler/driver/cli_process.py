@@ -47,6 +47,11 @@ class CliRun:
     stdout: str
     stderr: str
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal ended it that it could not answer."""
+        return self.exit_code < 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

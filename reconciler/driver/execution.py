@@ -146,6 +146,9 @@ class Execution:
             report = await self._worker.finish()
         except WorkerLostError as error:
             return _without_report(run, error)
+        if run.was_killed:
+            # The program it was running may still talk to the engine that is gone, and would fail the next operation.
+            await self._worker.kill()
         return _judge(run, report)
 
     async def _run_plain(self, arguments: list[str]) -> _Try:

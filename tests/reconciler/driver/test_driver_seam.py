@@ -313,6 +313,20 @@ def test_a_worker_that_died_while_idle_goes_unnoticed(stand_in: StandIn) -> None
     assert stand_in.run(use).failure is None
 
 
+def test_a_worker_whose_cli_was_killed_is_not_used_again(stand_in: StandIn) -> None:
+    """Its program may still wait for the dead engine, and would fail the next operation."""
+    stand_in.answers(up=[{"kill_self": True}, {}])
+
+    async def use(driver: StackDriver) -> tuple[Outcome, Outcome, bool]:
+        (worker,) = workers()
+        return await driver.run(make_operation()), await driver.run(make_operation()), exists(worker)
+
+    killed, following, still_there = stand_in.run(use)
+    assert reason_of(killed) is FailureReason.INTERRUPTED
+    assert following.failure is None
+    assert not still_there
+
+
 def test_workers_are_recycled_after_their_share(stand_in: StandIn) -> None:
     others = workers()
 

@@ -256,7 +256,8 @@ def test_a_deleted_claims_directory_is_removed(running: Cluster, kube: Kubectl) 
 
 def test_a_component_that_ended_makes_up_start_anew(running: Cluster) -> None:
     recorded_processes(running.layout)["relay"].kill()
-    assert not running.status().is_healthy
+    # A signal is sent at once and acted on a moment later.
+    _wait_until(lambda: not running.status().is_healthy, "the end of the relay")
 
     assert up(_NAME).status().is_healthy
 
