@@ -101,6 +101,7 @@ class Reason(StrEnum):
     EVALUATION_FAILED = "EvaluationFailed"
     EVALUATION_TIMEOUT = "EvaluationTimeout"
     EVALUATION_SKIPPED = "EvaluationSkipped"
+    EVALUATION_UNDECIDED = "EvaluationUndecided"
     EVALUATION_UNSUPPORTED = "EvaluationUnsupported"
     CALIBRATION_UNAVAILABLE = "CalibrationUnavailable"
     CLASSIFICATION_UNAVAILABLE = "ClassificationUnavailable"

@@ -127,7 +127,7 @@ class Statistics(ApiModel):
     non_inferiority_margin: Margin
     """How much worse is still no worse, as a share of the items; for example "0.02"."""
     min_items_per_label: Annotated[int, Field(ge=1, le=5000)] = 20
-    """The fewest items of a label that count as evidence; with 20, losing half of a label is noticed among 20 labels."""
+    """The fewest items of a label that count; with 20, losing half of one of 20 labels is noticed."""
     on_undecided: OnUndecided = OnUndecided.HOLD
     """Hold waits for more items until the evaluation's deadline, Reject gives the candidate up at once."""
 

@@ -104,6 +104,8 @@ class EvaluationResult(StrEnum):
 
     PASSED = "Passed"
     FAILED = "Failed"
+    UNDECIDED = "Undecided"
+    """Only with `statistics`: the data set is too small to tell."""
 
 
 class QuestionScore(ApiModel):

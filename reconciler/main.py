@@ -127,19 +127,19 @@ class Reconciliation:
             now=self.timing.now,
         )
         self.stacks = stacks
-        grower = StoreGrower(self.client)
+        grower, seeds = StoreGrower(self.client), Seeds(self.client)
         return Reconciler(
             settings,
             Collaborators(
                 client=self.client,
                 watched=self.watched,
                 gatherer=Gatherer(
-                    settings, self.client, self.watched, resolver, prober, stacks, grower, now=self.timing.now
+                    settings, self.client, self.watched, resolver, prober, stacks, grower, seeds, now=self.timing.now
                 ),
                 resolver=resolver,
                 prober=prober,
                 stacks=stacks,
-                seeds=Seeds(self.client),
+                seeds=seeds,
                 grower=grower,
                 events=self.events,
                 metrics=self.metrics,

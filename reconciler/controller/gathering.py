@@ -11,8 +11,18 @@ from api.status import DecisionModelStatus
 from components import names
 from reconciler.controller.credentials import Credentials, read_credentials
 from reconciler.controller.growth import StoreGrower
-from reconciler.controller.observation import Children, named, revision_facts, selected_revision, uid_of
+from reconciler.controller.observation import (
+    Children,
+    conditions_of,
+    is_seeded,
+    is_true,
+    named,
+    revision_facts,
+    selected_revision,
+    uid_of,
+)
 from reconciler.controller.probing import Prober
+from reconciler.controller.rendering import owner_of
 from reconciler.controller.resolution import Resolver
 from reconciler.controller.revisions import (
     ChosenImage,
@@ -23,13 +33,14 @@ from reconciler.controller.revisions import (
     runtime_update,
     wanted_revision,
 )
+from reconciler.controller.seeds import Seeds
 from reconciler.controller.settings import ControllerSettings
 from reconciler.controller.stacks import StackConverger
 from reconciler.controller.watched import Watched
 from reconciler.engine.registry import ResolvedManifest
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.resources import ObjectKey
-from reconciler.rollout import Facts, Refusal, Resolved, RevisionFacts
+from reconciler.rollout import Facts, ManifestState, Refusal, Resolved, RevisionFacts
 from reconciler.rollout.facts import Resolution
 
 
@@ -56,6 +67,7 @@ class Gatherer:
         prober: Prober,
         stacks: StackConverger,
         grower: StoreGrower,
+        seeds: Seeds,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -66,6 +78,7 @@ class Gatherer:
         self._prober = prober
         self._stacks = stacks
         self._grower = grower
+        self._seeds = seeds
         self._now = now
 
     async def gather(self, model: DecisionModel) -> Gathered:
@@ -89,6 +102,7 @@ class Gatherer:
             conflict=await self._conflict(model, children),
             revisions=self._revisions(model, children, resolution),
             service_selects=selected_revision(children, model.metadata.name, model.metadata.uid),
+            manifest=await self._manifest(model, children),
             runtime_update=runtime_update(model.status.stable_revision, self._settings),
             rollout_limit=self._settings.max_concurrent_rollouts,
             stack_failure=self._stacks.failure(model),
@@ -124,6 +138,18 @@ class Gatherer:
             facts = replace(facts, claim=replace(facts.claim, growth_refused=refused))
         precision = self._prober.precision(name)
         return replace(facts, serving=replace(facts.serving, precision=precision)) if precision else facts
+
+    async def _manifest(self, model: DecisionModel, children: Children) -> ManifestState:
+        """Look at the candidate's manifest for as long as its prefetch Job depends on it."""
+        candidate, owner = model.status.candidate_revision, owner_of(model)
+        if candidate is None:
+            return ManifestState.SOUND
+        job = named(children.jobs, names.prefetch_job(owner.name, candidate.hash), owner.uid)
+        if job is None or is_true(conditions_of(job), "Complete"):
+            return ManifestState.SOUND
+        if not is_seeded(job, names.manifest_config_map(owner.name, candidate.hash)):
+            return ManifestState.SOUND
+        return await self._seeds.state(owner, candidate.hash, candidate.digest)
 
     async def _conflict(self, model: DecisionModel, children: Children) -> str | None:
         """Return the foreign object that blocks the stack, if there is one.

@@ -80,12 +80,14 @@ def is_true(conditions: Mapping[str, Mapping[str, Any]], type_: str) -> bool:
 
 def serving_pods(children: Children, owner_uid: str, revision: str) -> Iterator[JsonObject]:
     """Yield the Pods that serve `revision` and are not terminating."""
+    return (pod for pod in _pods_of(children, owner_uid, revision) if not terminating(pod))
+
+
+def _pods_of(children: Children, owner_uid: str, revision: str) -> Iterator[JsonObject]:
     deployments = {uid_of(obj) for obj in children.deployments if controller_uid(obj) == owner_uid}
     replica_sets = {uid_of(obj) for obj in children.replica_sets if controller_uid(obj) in deployments}
     for pod in children.pods:
-        if pod["metadata"].get("labels", {}).get(REVISION_LABEL) != revision or terminating(pod):
-            continue
-        if controller_uid(pod) in replica_sets:
+        if pod["metadata"].get("labels", {}).get(REVISION_LABEL) == revision and controller_uid(pod) in replica_sets:
             yield pod
 
 
@@ -107,7 +109,7 @@ def revision_facts(children: Children, owner: str, owner_uid: str, revision: str
         store=_store_state(claim),
         claim=None if claim is None else _claim_facts(claim),
         prefetch=replace(_prefetch_facts(job, children), stale=_predates(job, claim)),
-        serving=_serving_facts(deployment, tuple(serving_pods(children, owner_uid, revision))),
+        serving=_serving_facts(deployment, tuple(_pods_of(children, owner_uid, revision))),
     )
 
 
@@ -156,6 +158,12 @@ def _prefetch_facts(job: JsonObject | None, children: Children) -> PrefetchFacts
     )
 
 
+def is_seeded(job: JsonObject, config_map: str) -> bool:
+    """Whether a prefetch Job was given the manifest that `config_map` keeps."""
+    volumes = job["spec"]["template"]["spec"].get("volumes") or ()
+    return any(volume.get("configMap", {}).get("name") == config_map for volume in volumes)
+
+
 def _last_termination(job: JsonObject, pods: Iterable[JsonObject]) -> tuple[str, int | None]:
     """Return termination message and exit code of the Job's newest failed Pod."""
     failed = [
@@ -173,13 +181,15 @@ def _last_termination(job: JsonObject, pods: Iterable[JsonObject]) -> tuple[str,
     return "", None
 
 
-def _serving_facts(deployment: JsonObject | None, pods: tuple[JsonObject, ...]) -> ServingFacts:
+def _serving_facts(deployment: JsonObject | None, every_pod: tuple[JsonObject, ...]) -> ServingFacts:
     if deployment is None:
         return ServingFacts()
     progressing = conditions_of(deployment).get("Progressing", {})
     exceeded = progressing.get("reason") == "ProgressDeadlineExceeded"
+    pods = tuple(pod for pod in every_pod if not terminating(pod))
     return ServingFacts(
         exists=True,
+        pods=len(every_pod),
         model_ready=sum(is_model_ready(pod) for pod in pods),
         rolling=not exceeded and _is_rolling(deployment, progressing),
         progress_deadline_exceeded=exceeded,

@@ -110,6 +110,8 @@ class Reconciler:
         self._announce(obj, model, decision)
         if decision.approval_consumed:
             await self._remove_approval(key)
+        if decision.repair_manifest and decision.status.candidate_revision is not None:
+            await self._with.seeds.repair(owner_of(model), decision.status.candidate_revision.hash)
         waits = [decision.requeue_after, *self._ask(key, model, decision), *self._probe(key, model, decision, gathered)]
         await self._discard_jobs(decision, gathered)
         waits.append(await self._grow(key, decision, gathered))
@@ -273,6 +275,7 @@ class Reconciler:
         self._with.prober.forget(key, ())
         self._budget.release(key)
         self._with.metrics.forget(key)
+        self._with.seeds.forget(uid)
         self._with.grower.forget_others({object_uid(claim) for claim in self._with.watched.children[CLAIMS]})
         self._with.stacks.forget(key, uid)
 

@@ -27,7 +27,7 @@ from components.desired import (
 from components.freeze import freeze_serving, freeze_store, freeze_template
 from components.identity import NO_PLACEMENT, placement_hash
 from reconciler.controller.credentials import ApiKey
-from reconciler.controller.observation import Children, named, terminating
+from reconciler.controller.observation import Children, is_seeded, named, terminating
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.api_key import KeyChecksums, next_checksums
 from reconciler.engine.images import RuntimeVersion
@@ -71,7 +71,7 @@ def _revision(model: DecisionModel, owner: Owner, plan: RevisionPlan, around: Su
         hash=name,
         store=_store(model, claim, recovering=plan.recovering),
         prefetch=_prefetch(model, recipe, job, around) if plan.prefetch else None,
-        serving=_serving(model, recipe, deployment, claim, around) if plan.serve else None,
+        serving=_serving(_replicas(model, plan), recipe, deployment, claim, around) if plan.serve else None,
         disruption_budget=plan.disruption_budget,
     )
 
@@ -132,17 +132,16 @@ def _prefetch(model: DecisionModel, recipe: RevisionRecipe, job: JsonObject | No
     if job is not None:
         # A Job is what it was when it was created.
         deadline = job["spec"].get("activeDeadlineSeconds", deadline)
-        seeded = _is_seeded(job, names.manifest_config_map(model.metadata.name, recipe.hash))
+        seeded = is_seeded(job, names.manifest_config_map(model.metadata.name, recipe.hash))
     return prefetch(recipe, deadline_seconds=deadline, seeded=seeded, proxy=around.settings.proxy)
 
 
-def _is_seeded(job: JsonObject, config_map: str) -> bool:
-    volumes = job["spec"]["template"]["spec"].get("volumes") or ()
-    return any(volume.get("configMap", {}).get("name") == config_map for volume in volumes)
+def _replicas(model: DecisionModel, plan: RevisionPlan) -> int:
+    return 0 if plan.stopped else model.spec.replicas
 
 
 def _serving(
-    model: DecisionModel,
+    replicas: int,
     recipe: RevisionRecipe,
     deployment: JsonObject | None,
     claim: JsonObject | None,
@@ -159,7 +158,7 @@ def _serving(
         )
     wanted = serving(
         recipe,
-        replicas=model.spec.replicas,
+        replicas=replicas,
         api_key_checksum=checksums.deployment,
         template_api_key_checksum=checksums.template,
     )

@@ -8,7 +8,9 @@ from reconciler.rollout.decide import decide
 from reconciler.rollout.decision import Decision, EventNote, RevisionPlan, RolloutResult, StackPlan, StoreGrowth
 from reconciler.rollout.facts import (
     ClaimFacts,
+    EvaluationFacts,
     Facts,
+    ManifestState,
     PrefetchFacts,
     PrefetchState,
     Refusal,
@@ -24,8 +26,10 @@ from reconciler.rollout.facts import (
 __all__ = [
     "ClaimFacts",
     "Decision",
+    "EvaluationFacts",
     "EventNote",
     "Facts",
+    "ManifestState",
     "PrefetchFacts",
     "PrefetchState",
     "Refusal",

@@ -15,27 +15,35 @@ _LONGEST_QUOTE = 64
 
 
 def is_approved(draft: Draft, candidate: RevisionStatus) -> bool:
-    """Whether the annotation names the candidate, which is all there is to name without an evaluation."""
-    if _approval(draft) != candidate.hash:
+    """Whether the annotation approves the candidate as it was measured, or by its name where nothing is measured."""
+    if _approval(draft) != _expected(draft, candidate):
         return False
     draft.event(EventReason.PROMOTION_APPROVED, f"revision {candidate.hash} was approved")
-    draft.event(
-        EventReason.DEPRECATED_APPROVAL,
-        "the approval names a bare revision; with spec.rollout.evaluation it would name what was measured, too",
-    )
+    if draft.spec.rollout.evaluation is None:
+        draft.event(
+            EventReason.DEPRECATED_APPROVAL,
+            "the approval names a bare revision; with spec.rollout.evaluation it would name what was measured, too",
+        )
     return True
 
 
 def ask(draft: Draft, candidate: RevisionStatus) -> None:
     """Say how to approve the candidate, and once about each other value that it does not count."""
     before = find_condition(draft.status.conditions, ConditionType.PROMOTED)
-    message = f"annotate with {PROMOTE_ANNOTATION}={candidate.hash} to promote revision {candidate.hash}"
-    stale = _quoted(_approval(draft))
+    expected = _expected(draft, candidate)
+    message = f"annotate with {PROMOTE_ANNOTATION}={expected} to promote revision {candidate.hash}"
+    approval = _approval(draft)
+    stale = _quoted(approval)
     if stale:
         message = f"{message}; {stale} approves something else"
     if draft.condition(ConditionType.PROMOTED, Reason.PROMOTION_PENDING, message, holds=False):
         draft.event(EventReason.AWAITING_PROMOTION, f"revision {candidate.hash} is ready and waits for approval")
-    if stale and (before is None or before.message != message):
+    if not stale or (before is not None and before.message == message):
+        return
+    if approval == candidate.hash:
+        note = f"the bare revision approves nothing here: what was measured is approved by {expected}"
+        draft.event(EventReason.DEPRECATED_APPROVAL, note)
+    else:
         draft.event(EventReason.STALE_APPROVAL, f"{stale} is no approval of revision {candidate.hash}")
 
 
@@ -48,9 +56,21 @@ def withdraw(draft: Draft) -> None:
 
 def consume(draft: Draft) -> None:
     """Have the annotation removed once the revision that it approves is the persisted stable."""
-    persisted = draft.facts.model.status.stable_revision
-    if persisted is not None and _approval(draft) == persisted.hash:
+    persisted = draft.facts.model.status
+    stable, evaluation = persisted.stable_revision, persisted.evaluation
+    if stable is None or not _approval(draft):
+        return
+    measured = evaluation.approval_id if evaluation is not None and evaluation.revision == stable.hash else ""
+    if _approval(draft) in {stable.hash, measured}:
         draft.consume_approval()
+
+
+def _expected(draft: Draft, candidate: RevisionStatus) -> str:
+    """Return the value that approves the candidate; with an evaluation it has passed, which is in the status."""
+    evaluation = draft.status.evaluation
+    if draft.spec.rollout.evaluation is None or evaluation is None:
+        return candidate.hash
+    return evaluation.approval_id
 
 
 def _approval(draft: Draft) -> str:

@@ -6,11 +6,12 @@ from datetime import timedelta
 
 from api.conditions import ConditionType, EventReason, Phase, Reason
 from api.status import RevisionStatus
-from reconciler.rollout import approval, queue, timing
+from reconciler.rollout import approval, manifest, queue, timing
 from reconciler.rollout.decision import Decision, RevisionPlan
 from reconciler.rollout.draft import Draft, short
 from reconciler.rollout.facts import PrefetchFacts, PrefetchState, StoreState
 from reconciler.rollout.promotion import settle
+from reconciler.rollout.recreate import make_room
 from reconciler.rollout.rejection import reject
 from reconciler.rollout.stable import count_replicas, describe_ready, describe_refusals, stack_plan
 
@@ -25,6 +26,9 @@ def advance(draft: Draft, wanted: RevisionStatus) -> Decision:
     facts = draft.facts.of(wanted)
     if facts.store is StoreState.TERMINATING:
         return _cache(draft, wanted, "the previous store of this revision is still terminating", terminating=True)
+    if manifest.is_broken(draft, wanted):
+        manifest.repair(draft, wanted)
+        return _cache(draft, wanted, "the prefetch Job runs again, since its manifest was broken")
     if facts.prefetch.state is PrefetchState.FAILED:
         return reject(draft, wanted, Reason.PREFETCH_FAILED, _prefetch_message(facts.prefetch))
     if facts.prefetch.state is not PrefetchState.COMPLETE:
@@ -76,11 +80,12 @@ def _cache(draft: Draft, wanted: RevisionStatus, message: str, *, terminating: b
 def _start(draft: Draft, wanted: RevisionStatus) -> Decision:
     if draft.condition(ConditionType.CACHED, Reason.CACHED, "the store holds the verified digest", holds=True):
         draft.event(EventReason.CACHED, f"revision {wanted.hash} is cached and verified")
-    plan = RevisionPlan(revision=wanted, serve=True)
+    may_start = make_room(draft, wanted)
+    plan = RevisionPlan(revision=wanted, serve=may_start)
     ready, desired = draft.facts.of(wanted).serving.model_ready, draft.spec.replicas
-    if ready >= desired:
+    if may_start and ready >= desired:
         return settle(draft, wanted, plan)
-    message = f"{ready}/{desired} Pods model-ready"
+    message = f"{ready}/{desired} Pods model-ready" if may_start else "the Pods of the serving revision are stopping"
     if _overdue(draft, Phase.STARTING, draft.spec.rollout.timeouts.starting_timeout):
         return reject(draft, wanted, Reason.START_TIMEOUT, f"{message} when the starting deadline passed")
     draft.enter(Phase.STARTING)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from api.conditions import ConditionType, EventReason, Phase, Reason
 from api.keys import RETRY_ANNOTATION
 from api.status import RevisionStatus
-from reconciler.rollout import approval, candidate, stabilization, timing
+from reconciler.rollout import approval, candidate, recreate_rollback, stabilization, timing
 from reconciler.rollout.decision import Decision
 from reconciler.rollout.draft import Draft
-from reconciler.rollout.facts import Facts, Refusal, ResolutionFailed, Resolved, TagMissing
+from reconciler.rollout.facts import Facts, Refusal, Resolution, ResolutionFailed, Resolved, TagMissing
+from reconciler.rollout.recreate import tell_restored
 from reconciler.rollout.rejection import hold_rejected
 from reconciler.rollout.stable import describe_refusals, maintain
 
@@ -17,12 +18,19 @@ def decide(facts: Facts) -> Decision:
     """Decide what `facts` amount to. Pure: equal facts give equal decisions."""
     draft = Draft(facts)
     approval.consume(draft)
+    tell_restored(draft)
     if facts.conflict is not None:
         return _conflict(draft, facts.conflict)
     if facts.preflight is not None:
         return _refuse(draft, facts.preflight)
     _consume_retry(draft)
-    match facts.resolution:
+    if rollback := recreate_rollback.advance(draft):
+        return rollback
+    return _follow(draft, facts.resolution)
+
+
+def _follow(draft: Draft, resolution: Resolution) -> Decision:
+    match resolution:
         case None:
             return _await_resolution(draft)
         case TagMissing(message=message):

@@ -20,6 +20,8 @@ class RolloutResult(StrEnum):
     ROLLED_BACK = "rolled_back"
     FAILED = "failed"
     ROLLED_BACK_AFTER_PROMOTION = "rolled_back_after_promotion"
+    STABLE_STOPPED = "stable_stopped"
+    STABLE_RESTORED = "stable_restored"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class RevisionPlan:
     revision: RevisionStatus
     prefetch: bool = True
     serve: bool = False
+    stopped: bool = False
+    """It is served by no Pod for now: its Deployment stays, with no replicas (strategy Recreate)."""
     recovering: bool = False
     """The store was lost and is being refilled."""
     disruption_budget: bool = False
@@ -77,6 +81,10 @@ class Decision:
     probe: tuple[str, ...] = ()
     discarded_jobs: tuple[str, ...] = ()
     growth: StoreGrowth | None = None
+    evaluate: bool = False
+    """The candidate is to be scored, or goes on being scored."""
+    repair_manifest: bool = False
+    """The candidate's manifest ConfigMap is to be made again, and its Job run again."""
     approval_consumed: bool = False
     """The promote annotation is to be removed."""
     queued: bool = False

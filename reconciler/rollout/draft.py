@@ -40,6 +40,7 @@ class Draft:
         self._discarded_jobs: list[str] = []
         self._growth: StoreGrowth | None = None
         self._approval_consumed = False
+        self._repair_manifest = False
 
     @property
     def stable(self) -> RevisionStatus | None:
@@ -121,6 +122,10 @@ class Draft:
         """Have a store grow."""
         self._growth = growth
 
+    def repair_manifest(self) -> None:
+        """Have the candidate's manifest ConfigMap made again."""
+        self._repair_manifest = True
+
     def consume_approval(self) -> None:
         """Have the promote annotation removed: what it approves is persisted."""
         self._approval_consumed = True
@@ -131,6 +136,7 @@ class Draft:
         stack: StackPlan | None,
         resolve: bool = False,
         probe: tuple[str, ...] = (),
+        evaluate: bool = False,
         requeue_after: float | None = None,
     ) -> Decision:
         """Close the draft."""
@@ -143,6 +149,8 @@ class Draft:
             probe=probe,
             discarded_jobs=tuple(self._discarded_jobs),
             growth=self._growth,
+            evaluate=evaluate,
+            repair_manifest=self._repair_manifest,
             approval_consumed=self._approval_consumed,
             requeue_after=requeue_after,
         )

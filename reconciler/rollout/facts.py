@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from api.conditions import Reason
 from api.decisionmodel import DecisionModel
-from api.status import RevisionStatus
+from api.status import EvaluationStatus, RevisionStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +87,8 @@ class ServingFacts:
     """The serving Deployment of one revision and what its Pods report."""
 
     exists: bool = False
+    pods: int = 0
+    """Pod objects of the Deployment, those that are terminating included."""
     model_ready: int = 0
     """Pods whose gate is True and which the kubelet calls Ready, both as read from the API server."""
     rolling: bool = False
@@ -129,6 +131,32 @@ class RuntimeUpdate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationFacts:
+    """What is known about scoring the candidate under the policy and on the data set of right now (spec section 7)."""
+
+    policy_hash: str = ""
+    dataset_digest: str = ""
+    """Empty when the data set cannot be read."""
+    obstacle: Refusal | None = None
+    """Why it cannot be scored yet: the data set, or a serving revision that gives no baseline."""
+    hopeless: bool = False
+    """Waiting does not help: the data set is malformed."""
+    outcome: EvaluationStatus | None = None
+    """The scores and the verdict."""
+
+
+class ManifestState(StrEnum):
+    """The ConfigMap that keeps the manifest a candidate's tag was resolved to (spec section 4.2)."""
+
+    SOUND = "sound"
+    """It holds the digest's bytes, or none is needed."""
+    REPAIRABLE = "repairable"
+    """It is ours and broken or gone, and the verified bytes are at hand."""
+    LOST = "lost"
+    """It is ours and broken or gone, and nobody has the bytes any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything one pass knows.
 
@@ -145,6 +173,9 @@ class Facts:
     conflict: str | None = None
     revisions: Mapping[str, RevisionFacts] = field(default_factory=dict)
     service_selects: str | None = None
+    evaluation: EvaluationFacts | None = None
+    """None without `spec.rollout.evaluation`, or without a candidate that could be scored."""
+    manifest: ManifestState = ManifestState.SOUND
     runtime_update: RuntimeUpdate | None = None
     rollout_limit: int = 0
     """How many rollouts may be under way at once; 0 for any number."""

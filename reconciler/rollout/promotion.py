@@ -5,25 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 
 from api.conditions import ConditionType, EventReason, Phase, Reason, find_condition
-from api.rollout import Promotion
+from api.rollout import Promotion, Strategy
 from api.status import DecisionModelStatus, PreviousRevision, RevisionStatus
-from reconciler.rollout import approval, timing
+from reconciler.rollout import approval, evaluating, timing
 from reconciler.rollout.decision import Decision, EventNote, RevisionPlan, RolloutResult
 from reconciler.rollout.draft import Draft, short
-from reconciler.rollout.rejection import reject
-from reconciler.rollout.stable import count_replicas, describe_ready, describe_refusals, phase_of_proved, stack_plan
+from reconciler.rollout.holding import hold
+from reconciler.rollout.recreate import is_stable_stopped
+from reconciler.rollout.stable import count_replicas, describe_ready, phase_of_proved, stack_plan
 
 
 def settle(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan) -> Decision:
     """Decide about a candidate whose Pods are all model-ready: promote it, park it, or refuse it."""
-    if draft.spec.rollout.evaluation is not None:
-        # Never promote unscored what its owner wants scored.
-        return reject(
-            draft,
-            candidate,
-            Reason.EVALUATION_UNSUPPORTED,
-            "spec.rollout.evaluation is set, but this release cannot score golden data sets; remove it to roll out",
-        )
+    if (waiting := evaluating.gate(draft, candidate, plan)) is not None:
+        return waiting
     first = draft.stable is None
     if draft.spec.rollout.effective_promotion is Promotion.MANUAL and not first:
         return _await_approval(draft, candidate, plan)
@@ -34,17 +29,24 @@ def promote(draft: Draft, candidate: RevisionStatus) -> Decision:
     """Make `candidate` the stable in the status. The Service follows once this is persisted, never before."""
     old = draft.stable
     candidate = candidate.model_copy(update={"precision": draft.facts.of(candidate).serving.precision})
-    previous = None if old is None else PreviousRevision(hash=old.hash, promoted_at=draft.facts.now, revision=old)
+    strategy = Strategy.RECREATE if is_stable_stopped(draft) else Strategy.BLUE_GREEN
+    previous = (
+        None
+        if old is None
+        else PreviousRevision(hash=old.hash, promoted_at=draft.facts.now, revision=old, strategy=strategy)
+    )
     draft.update(
         stable_revision=candidate,
         candidate_revision=None,
         failed_revision=None,
         store_recovery=None,
+        stable_stopped_for_revision="",
         previous_revision=previous,
         last_promotion_time=draft.facts.now,
     )
     count_replicas(draft, candidate)
     note = f"promoted {candidate.model}@sha256:{short(candidate.digest)} (revision {candidate.hash})"
+    note += _measured(draft, candidate)
     draft.enter(phase_of_proved(draft))
     draft.condition(ConditionType.PROMOTED, Reason.PROMOTED, note, holds=True)
     draft.condition(ConditionType.MODEL_READY, Reason.MODEL_READY, "every Pod is model-ready", holds=True)
@@ -53,6 +55,13 @@ def promote(draft: Draft, candidate: RevisionStatus) -> Decision:
     draft.event(EventReason.PROMOTED, note, occasion=draft.facts.now.isoformat())
     draft.count(RolloutResult.PROMOTED)
     return draft.decided(stack=stack_plan(draft), probe=(candidate.hash,), requeue_after=timing.PROMOTION_GRACE)
+
+
+def _measured(draft: Draft, candidate: RevisionStatus) -> str:
+    evaluation = draft.status.evaluation
+    if draft.spec.rollout.evaluation is None or evaluation is None or evaluation.revision != candidate.hash:
+        return ""
+    return f" ({evaluating.measured(evaluation)})"
 
 
 def recent_promotion(status: DecisionModelStatus, now: datetime) -> EventNote | None:
@@ -69,18 +78,5 @@ def recent_promotion(status: DecisionModelStatus, now: datetime) -> EventNote | 
 def _await_approval(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan) -> Decision:
     if approval.is_approved(draft, candidate):
         return promote(draft, candidate)
-    draft.enter(Phase.AWAITING_PROMOTION)
     approval.ask(draft, candidate)
-    draft.condition(ConditionType.MODEL_READY, Reason.MODEL_READY, "every Pod of the candidate is ready", holds=True)
-    if draft.stable is not None:
-        count_replicas(draft, draft.stable)
-    describe_ready(draft)
-    describe_refusals(draft)
-    return draft.decided(
-        stack=stack_plan(draft, plan), probe=_probed(draft, candidate), requeue_after=timing.RECHECK_READY
-    )
-
-
-def _probed(draft: Draft, candidate: RevisionStatus) -> tuple[str, ...]:
-    stable = () if draft.stable is None else (draft.stable.hash,)
-    return (*stable, candidate.hash)
+    return hold(draft, candidate, plan, Phase.AWAITING_PROMOTION, timing.RECHECK_HELD)

@@ -46,8 +46,9 @@ def hold_rejected(draft: Draft) -> Decision:
         draft.condition(ConditionType.READY, reason, failed.message, holds=False)
         draft.forget(ConditionType.MODEL_READY)
         return draft.decided(stack=stack_plan(draft), requeue_after=timing.RECHECK_READY)
-    draft.enter(Phase.ROLLED_BACK)
-    describe_replicas(draft, draft.stable)
+    ready, _ = describe_replicas(draft, draft.stable)
+    unrestored = reason is Reason.RECREATE_ROLLBACK_TIMEOUT and ready == 0
+    draft.enter(Phase.FAILED if unrestored else Phase.ROLLED_BACK)
     describe_ready(draft, reason=Reason.CANDIDATE_REJECTED)
     store_recheck = tend_store(draft)
     return draft.decided(

@@ -26,6 +26,9 @@ def kept_revision(draft: Draft) -> RevisionStatus | None:
     is selected is ever removed.
     """
     previous, failed = draft.status.previous_revision, draft.status.failed_revision
+    rollback = draft.status.recreate_rollback
+    if rollback is not None and draft.stable is not None:
+        return rollback.target if draft.stable.hash == rollback.failed.hash else rollback.failed
     selected = draft.facts.service_selects
     if previous is not None and previous.revision.hash == selected:
         return previous.revision

@@ -6,8 +6,9 @@ import math
 from datetime import timedelta
 
 from api.conditions import ConditionType, EventReason, Reason, find_condition
+from api.rollout import Strategy
 from api.status import PreviousRevision, RevisionStatus
-from reconciler.rollout import timing
+from reconciler.rollout import recreate_rollback, timing
 from reconciler.rollout.decision import Decision, RolloutResult
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import ServingFacts
@@ -76,13 +77,7 @@ def _seconds_unhealthy(draft: Draft) -> float:
 
 def _roll_back(draft: Draft, stable: RevisionStatus, previous: PreviousRevision, cause: str) -> Decision:
     reason = Reason.POST_PROMOTION_UNHEALTHY
-    draft.update(
-        stable_revision=previous.revision,
-        previous_revision=None,
-        candidate_revision=None,
-        store_recovery=None,
-        failed_revision=failed_record(draft, stable, reason, cause),
-    )
+    draft.update(candidate_revision=None, store_recovery=None)
     draft.forget(ConditionType.STABILIZING)
     draft.condition(ConditionType.DEGRADED, reason, cause, holds=True)
     draft.event(
@@ -90,4 +85,11 @@ def _roll_back(draft: Draft, stable: RevisionStatus, previous: PreviousRevision,
         f"{stable.model} (revision {stable.hash}): {cause}; back to revision {previous.revision.hash}",
     )
     draft.count(RolloutResult.ROLLED_BACK_AFTER_PROMOTION)
+    if previous.strategy is Strategy.RECREATE:
+        return recreate_rollback.begin(draft, stable, previous)
+    draft.update(
+        stable_revision=previous.revision,
+        previous_revision=None,
+        failed_revision=failed_record(draft, stable, reason, cause),
+    )
     return hold_rejected(draft)

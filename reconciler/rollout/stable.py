@@ -8,6 +8,7 @@ from reconciler.rollout import timing
 from reconciler.rollout.cache_guard import guard_cache
 from reconciler.rollout.decision import Decision, RevisionPlan, StackPlan
 from reconciler.rollout.draft import Draft
+from reconciler.rollout.recreate import is_stable_stopped, is_stopped
 from reconciler.rollout.retention import kept_revision
 from reconciler.rollout.store_recovery import is_empty, may_start_pods, needs_prefetch, tend_store
 
@@ -19,6 +20,7 @@ def serving_plan(draft: Draft, revision: RevisionStatus) -> RevisionPlan:
         revision=revision,
         prefetch=needs_prefetch(draft, revision),
         serve=may_start_pods(facts),
+        stopped=is_stopped(draft, revision),
         recovering=is_empty(facts),
         disruption_budget=draft.stable is not None and revision.hash == draft.stable.hash and draft.spec.replicas > 1,
     )
@@ -56,9 +58,10 @@ def describe_ready(draft: Draft, *, reason: Reason = Reason.READY) -> None:
         draft.condition(ConditionType.READY, Reason.STARTING, "the Service is being created", holds=False)
         return
     if draft.facts.of(stable).serving.model_ready == 0:
-        draft.condition(
-            ConditionType.READY, Reason.NO_MODEL_READY_PODS, f"no Pod of revision {stable.hash} is ready", holds=False
-        )
+        message = f"no Pod of revision {stable.hash} is ready"
+        if is_stable_stopped(draft):
+            message = f"revision {stable.hash} is stopped to make room for {draft.status.stable_stopped_for_revision}"
+        draft.condition(ConditionType.READY, Reason.NO_MODEL_READY_PODS, message, holds=False)
         return
     draft.condition(ConditionType.READY, reason, f"serving {stable.model} (revision {stable.hash})", holds=True)
 

@@ -11,6 +11,8 @@ RECHECK_TERMINATING_STORE = 5.0
 RECHECK_LOST_STORE = 5.0
 RECHECK_QUEUED = 10.0
 RECHECK_REFUSED = 60.0
+RECHECK_HELD = 60.0
+"""Looking again at a data set that cannot be used, or at a candidate that waits for approval."""
 PROMOTION_GRACE = 30.0
 """How long the old revision is kept at least, and the re-check after a promotion."""
 RETELLING = timedelta(minutes=10)

@@ -281,21 +281,6 @@ def test_a_terminating_store_is_waited_for() -> None:
     assert decision.requeue_after == 5
 
 
-def test_a_spec_that_wants_scoring_is_never_promoted_unscored() -> None:
-    evaluation = {"datasetRef": {"configMapRef": {"name": "golden", "key": "cases"}}, "minAccuracy": "0.8"}
-    world, stable = world_with_stable()
-    world.spec = {**world.spec, "rollout": {"evaluation": evaluation}}
-    wanted = world.wants("laya:multilingual")
-    world.reconcile()
-    world.prefetched(wanted)
-    world.reconcile()
-    world.pods_ready(wanted)
-    decision = world.reconcile()
-    assert decision.status.phase is Phase.ROLLED_BACK
-    assert selected(decision) == stable
-    assert condition(decision, ConditionType.DEGRADED).reason == Reason.EVALUATION_UNSUPPORTED
-
-
 def test_manual_promotion_parks_until_the_revision_is_named() -> None:
     world, stable = world_with_stable()
     world.spec = {**world.spec, "rollout": {"promotion": "Manual"}}

@@ -78,6 +78,12 @@ def told(decision: Decision) -> list[str]:
     return [str(event.reason) for event in decision.events]
 
 
+def stopped(decision: Decision) -> set[str]:
+    """The planned revisions that are to have no Pods."""
+    assert decision.stack is not None
+    return {plan.revision.hash for plan in decision.stack.revisions if plan.stopped}
+
+
 def selected(decision: Decision) -> str | None:
     """What the Service should select after the decision."""
     assert decision.stack is not None
@@ -163,6 +169,9 @@ class World:
             if plan.serve and not pods.exists:
                 self.started_on[name] = (facts.store, prefetch)
                 pods = ServingFacts(exists=True)
+            if plan.stopped:
+                # The Pods take a while to end: see `pods_are_gone`.
+                pods = replace(pods, model_ready=0)
             store = StoreState.RECOVERING if plan.recovering else StoreState.PRESENT
             if facts.store is StoreState.TERMINATING:
                 store = facts.store
@@ -189,7 +198,11 @@ class World:
 
     def pods_ready(self, wanted: RevisionStatus, count: int = 1) -> None:
         """Make so many Pods of a revision model-ready."""
-        self.pods(wanted, ServingFacts(exists=True, model_ready=count))
+        self.pods(wanted, ServingFacts(exists=True, model_ready=count, pods=count))
+
+    def pods_are_gone(self, wanted: RevisionStatus) -> None:
+        """Let the last Pod of a stopped revision end."""
+        self.pods(wanted, ServingFacts(exists=True))
 
     def pods(self, wanted: RevisionStatus, pods: ServingFacts) -> None:
         """Set what the Pods of a revision report."""

@@ -1,0 +1,129 @@
+"""The golden-data-set gate between a ready candidate and its promotion (spec sections 7.4 and 7.5).
+
+Scoring itself happens elsewhere and arrives as a fact. What passed is recorded in the status, so a process that takes
+over does not score again; what is still running is scored again, and nobody is told twice.
+"""
+
+from __future__ import annotations
+
+from api.conditions import ConditionType, EventReason, Phase, Reason, find_condition
+from api.rollout import Evaluation, OnUndecided
+from api.status import EvaluationResult, EvaluationStatus, RevisionStatus
+from reconciler.rollout import timing
+from reconciler.rollout.decision import Decision, RevisionPlan
+from reconciler.rollout.draft import Draft
+from reconciler.rollout.facts import EvaluationFacts, Refusal
+from reconciler.rollout.holding import hold
+from reconciler.rollout.rejection import reject
+
+
+def gate(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan) -> Decision | None:
+    """Return what a candidate whose Pods are ready still has to wait for, or its rejection; None once it passed."""
+    evaluation = draft.spec.rollout.evaluation
+    if evaluation is None:
+        draft.condition(ConditionType.EVALUATED, Reason.EVALUATION_SKIPPED, "there is nothing to pass", holds=True)
+        return None
+    facts = draft.facts.evaluation or EvaluationFacts()
+    if facts.obstacle is not None:
+        return _obstructed(draft, candidate, plan, facts.obstacle, hopeless=facts.hopeless)
+    outcome = _outcome(draft, candidate, facts)
+    if outcome is None:
+        return _score(draft, candidate, plan, facts)
+    return _judge(draft, candidate, plan, outcome, evaluation)
+
+
+def _outcome(draft: Draft, candidate: RevisionStatus, facts: EvaluationFacts) -> EvaluationStatus | None:
+    """Return the result that counts: just measured, or recorded for the same revision, policy and data set."""
+    if facts.outcome is not None:
+        return facts.outcome
+    recorded = draft.status.evaluation
+    if recorded is None or recorded.result is None or recorded.revision != candidate.hash:
+        return None
+    current = (facts.policy_hash, facts.dataset_digest)
+    return recorded if (recorded.policy_hash, recorded.dataset_digest) == current else None
+
+
+def _obstructed(
+    draft: Draft, candidate: RevisionStatus, plan: RevisionPlan, obstacle: Refusal, *, hopeless: bool
+) -> Decision:
+    if hopeless:
+        return reject(draft, candidate, obstacle.reason, obstacle.message)
+    if _overdue(draft):
+        late = obstacle.reason is Reason.BASELINE_UNAVAILABLE
+        return reject(
+            draft, candidate, Reason.EVALUATION_TIMEOUT if late else obstacle.reason, f"{obstacle.message} (deadline)"
+        )
+    if draft.condition(ConditionType.EVALUATED, obstacle.reason, obstacle.message, holds=False):
+        draft.event(EventReason.EVALUATION_ON_HOLD, f"{obstacle.reason}: {obstacle.message}")
+    return hold(draft, candidate, plan, Phase.EVALUATING, timing.RECHECK_HELD, evaluate=True)
+
+
+def _score(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan, facts: EvaluationFacts) -> Decision:
+    if _overdue(draft):
+        return reject(draft, candidate, Reason.EVALUATION_TIMEOUT, "the candidate was not scored in time")
+    if _was_parked(draft):
+        message = "the data set or the gates changed while the candidate waited; it is scored again"
+        draft.condition(ConditionType.EVALUATED, Reason.DATASET_CHANGED, message, holds=False)
+        draft.event(EventReason.DATASET_CHANGED, message)
+    else:
+        _announce(draft, candidate, facts)
+    return hold(draft, candidate, plan, Phase.EVALUATING, timing.RECHECK_PROGRESS, evaluate=True)
+
+
+def _was_parked(draft: Draft) -> bool:
+    """Whether the candidate had passed and waited for approval."""
+    evaluated = find_condition(draft.status.conditions, ConditionType.EVALUATED)
+    passed = evaluated is not None and evaluated.reason == Reason.EVALUATION_PASSED
+    return passed and draft.status.phase == Phase.AWAITING_PROMOTION
+
+
+def _announce(draft: Draft, candidate: RevisionStatus, facts: EvaluationFacts) -> None:
+    message = "the candidate is being scored"
+    if draft.condition(ConditionType.EVALUATED, Reason.EVALUATION_RUNNING, message, holds=False):
+        occasion = f"{candidate.hash} {facts.policy_hash} {facts.dataset_digest}"
+        draft.event(EventReason.EVALUATION_STARTED, f"scoring revision {candidate.hash}", occasion=occasion)
+        _announce_skipped_gates(draft, candidate)
+
+
+def _announce_skipped_gates(draft: Draft, candidate: RevisionStatus) -> None:
+    evaluation = draft.spec.rollout.evaluation
+    if evaluation is None or draft.stable is None or not _is_relative(evaluation):
+        return
+    if draft.status.stable_stopped_for_revision == candidate.hash:
+        note = "gates relative to the serving revision are skipped: strategy Recreate has stopped it"
+        draft.event(EventReason.EVALUATION_ON_HOLD, note, occasion=f"relative {candidate.hash}")
+
+
+def _is_relative(evaluation: Evaluation) -> bool:
+    """Whether a gate compares with the serving revision."""
+    drops = (evaluation.max_accuracy_drop, evaluation.max_ece_increase, evaluation.max_macro_f1_drop)
+    return evaluation.statistics is not None or any(drop is not None for drop in drops)
+
+
+def _judge(
+    draft: Draft, candidate: RevisionStatus, plan: RevisionPlan, outcome: EvaluationStatus, evaluation: Evaluation
+) -> Decision | None:
+    draft.update(evaluation=outcome)
+    if outcome.result is EvaluationResult.FAILED:
+        draft.event(EventReason.EVALUATION_FAILED, f"revision {candidate.hash}: {outcome.reason}")
+        return reject(draft, candidate, Reason.EVALUATION_FAILED, outcome.reason)
+    if outcome.result is EvaluationResult.UNDECIDED:
+        statistics = evaluation.statistics
+        gives_up = statistics is not None and statistics.on_undecided is OnUndecided.REJECT
+        obstacle = Refusal(reason=Reason.EVALUATION_UNDECIDED, message=outcome.reason)
+        return _obstructed(draft, candidate, plan, obstacle, hopeless=gives_up)
+    message = f"revision {candidate.hash}: {measured(outcome)}"
+    if draft.condition(ConditionType.EVALUATED, Reason.EVALUATION_PASSED, message, holds=True):
+        draft.event(EventReason.EVALUATION_PASSED, message)
+    return None
+
+
+def measured(outcome: EvaluationStatus) -> str:
+    """Return the figures people want to read first."""
+    baseline = f", baseline {outcome.baseline_accuracy}" if outcome.baseline_accuracy else ""
+    return f"accuracy {outcome.accuracy}{baseline}"
+
+
+def _overdue(draft: Draft) -> bool:
+    deadline = draft.spec.rollout.timeouts.evaluating_timeout.total_seconds()
+    return draft.status.phase == Phase.EVALUATING and draft.seconds_in_phase() > deadline

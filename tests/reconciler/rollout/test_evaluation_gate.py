@@ -1,0 +1,272 @@
+"""The golden-data-set gate: running, held, passed, failed, undecided, and what restarts and edits change (spec 7.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.conditions import ConditionType, Phase, Reason
+from api.keys import PROMOTE_ANNOTATION
+from api.status import EvaluationResult, EvaluationStatus, RevisionStatus
+from reconciler.rollout import EvaluationFacts, Refusal
+from tests.reconciler.rollout.worlds import World, condition, selected, stopped, told
+
+GATE = {"datasetRef": {"configMapRef": {"name": "golden", "key": "cases"}}, "minAccuracy": "0.8"}
+
+
+def evaluating(promotion: str | None = None, evaluation: dict[str, Any] | None = None, **rollout: Any) -> World:
+    policy = {"promotion": promotion} if promotion else {}
+    world = World(spec={"rollout": {"evaluation": evaluation or GATE, **policy, **rollout}})
+    knows(world, outcome=None)
+    return world
+
+
+def knows(world: World, dataset: str = "d" * 16, policy: str = "a" * 16, **facts: Any) -> None:
+    world.more = {"evaluation": EvaluationFacts(policy_hash=policy, dataset_digest=dataset, **facts)}
+
+
+def outcome(
+    wanted: RevisionStatus, result: EvaluationResult, reason: str = "", dataset: str = "d" * 16
+) -> EvaluationStatus:
+    return EvaluationStatus(
+        revision=wanted.hash,
+        accuracy="0.9000",
+        baseline_accuracy="0.8500",
+        result=result,
+        reason=reason,
+        policy_hash="a" * 16,
+        dataset_digest=dataset,
+        approval_id=f"{dataset[:4]}approval",
+    )
+
+
+def ready(world: World, model: str) -> RevisionStatus:
+    """Take a candidate to the gate, with all of its Pods model-ready."""
+    wanted = world.wants(model)
+    world.reconcile()
+    world.prefetched(wanted)
+    world.reconcile()
+    world.pods_ready(wanted)
+    return wanted
+
+
+def passed(world: World, model: str) -> RevisionStatus:
+    wanted = ready(world, model)
+    world.reconcile()
+    knows(world, outcome=outcome(wanted, EvaluationResult.PASSED))
+    world.reconcile()
+    world.reconcile()
+    return wanted
+
+
+def test_without_an_evaluation_there_is_nothing_to_pass() -> None:
+    world = World()
+    world.rolled_out("laya:en")
+    assert condition(world.reconcile(), ConditionType.EVALUATED).reason == Reason.EVALUATION_SKIPPED
+
+
+def test_a_ready_candidate_is_scored_before_anything_else() -> None:
+    world = evaluating()
+    wanted = ready(world, "laya:en")
+    decision = world.reconcile()
+    assert decision.evaluate
+    assert decision.status.phase is Phase.EVALUATING
+    assert condition(decision, ConditionType.EVALUATED).reason == Reason.EVALUATION_RUNNING
+    assert condition(decision, ConditionType.READY).status == "False"
+    assert told(decision) == ["EvaluationStarted"]
+    assert decision.probe == (wanted.hash,)
+    again = world.reconcile()
+    assert again.evaluate
+    assert told(again) == []
+
+
+def test_a_candidate_that_passed_is_promoted_with_its_figures() -> None:
+    world = evaluating()
+    wanted = ready(world, "laya:en")
+    world.reconcile()
+    knows(world, outcome=outcome(wanted, EvaluationResult.PASSED))
+    decision = world.reconcile()
+    assert told(decision) == ["EvaluationPassed", "Promoted"]
+    assert decision.status.stable_revision == wanted
+    assert decision.events[-1].note.endswith("(accuracy 0.9000, baseline 0.8500)")
+    assert condition(decision, ConditionType.EVALUATED).reason == Reason.EVALUATION_PASSED
+    assert decision.status.evaluation is not None
+
+
+def test_a_candidate_that_failed_is_rejected_and_the_stable_serves_on() -> None:
+    world = evaluating()
+    stable = passed(world, "laya:en")
+    knows(world, outcome=None)
+    wanted = ready(world, "laya:multilingual")
+    world.reconcile()
+    knows(world, outcome=outcome(wanted, EvaluationResult.FAILED, "accuracy 0.7 < 0.8"))
+    decision = world.reconcile()
+    assert told(decision) == ["EvaluationFailed", "RolledBack"]
+    assert decision.status.phase is Phase.ROLLED_BACK
+    assert selected(decision) == stable.hash
+    assert condition(decision, ConditionType.DEGRADED).reason == Reason.EVALUATION_FAILED
+    assert condition(decision, ConditionType.DEGRADED).message == "accuracy 0.7 < 0.8"
+    assert decision.status.evaluation is not None
+    assert decision.status.evaluation.result is EvaluationResult.FAILED
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [Reason.DATASET_NOT_FOUND, Reason.DATASET_KEY_NOT_FOUND, Reason.SECRET_NOT_ALLOWED, Reason.DATASET_INVALID],
+)
+def test_a_data_set_that_cannot_be_used_holds_the_candidate_and_rejects_it_at_the_deadline(reason: Reason) -> None:
+    world = evaluating()
+    ready(world, "laya:en")
+    knows(world, obstacle=Refusal(reason=reason, message="look"))
+    decision = world.reconcile()
+    assert decision.status.phase is Phase.EVALUATING
+    assert condition(decision, ConditionType.EVALUATED).reason == reason
+    assert told(decision) == ["EvaluationOnHold"]
+    assert decision.requeue_after == 60
+    assert told(world.reconcile()) == []
+    world.passes(601)
+    late = world.reconcile()
+    assert late.status.failed_revision is not None
+    assert late.status.failed_revision.reason == reason
+    assert late.status.phase is Phase.FAILED
+
+
+def test_a_held_candidate_goes_on_when_the_data_set_is_there() -> None:
+    world = evaluating()
+    wanted = ready(world, "laya:en")
+    knows(world, obstacle=Refusal(reason=Reason.DATASET_NOT_FOUND, message="no"))
+    world.reconcile()
+    knows(world)
+    assert told(world.reconcile()) == ["EvaluationStarted"]
+    knows(world, outcome=outcome(wanted, EvaluationResult.PASSED))
+    assert world.reconcile().status.stable_revision == wanted
+
+
+def test_a_malformed_data_set_rejects_at_once() -> None:
+    world = evaluating()
+    ready(world, "laya:en")
+    knows(world, obstacle=Refusal(reason=Reason.DATASET_INVALID, message="line 3: no JSON"), hopeless=True)
+    decision = world.reconcile()
+    assert decision.status.phase is Phase.FAILED
+    assert condition(decision, ConditionType.DEGRADED).reason == Reason.DATASET_INVALID
+
+
+def test_a_missing_baseline_is_waited_for_and_ends_as_a_timeout() -> None:
+    world = evaluating()
+    ready(world, "laya:en")
+    knows(world, obstacle=Refusal(reason=Reason.BASELINE_UNAVAILABLE, message="the stable answers 401"))
+    assert condition(world.reconcile(), ConditionType.EVALUATED).reason == Reason.BASELINE_UNAVAILABLE
+    world.passes(601)
+    late = world.reconcile()
+    assert late.status.failed_revision is not None
+    assert late.status.failed_revision.reason == Reason.EVALUATION_TIMEOUT
+
+
+def test_scoring_that_does_not_end_is_a_timeout() -> None:
+    world = evaluating(timeouts={"evaluating": "1m"})
+    ready(world, "laya:en")
+    world.reconcile()
+    world.passes(60)
+    assert world.reconcile().status.phase is Phase.EVALUATING, "strictly greater"
+    world.passes(1)
+    assert world.reconcile().status.phase is Phase.FAILED
+
+
+@pytest.mark.parametrize("policy", ["Hold", "Reject"])
+def test_an_undecided_candidate_is_never_promoted(policy: str) -> None:
+    statistics = {"method": "paired", "nonInferiorityMargin": "0.02", "onUndecided": policy}
+    world = evaluating(evaluation={**GATE, "statistics": statistics})
+    wanted = ready(world, "laya:en")
+    world.reconcile()
+    verdict = outcome(wanted, EvaluationResult.UNDECIDED, "340 more items of refund would decide")
+    knows(world, outcome=verdict)
+    decision = world.reconcile()
+    if policy == "Reject":
+        assert decision.status.phase is Phase.FAILED
+        assert condition(decision, ConditionType.DEGRADED).reason == Reason.EVALUATION_UNDECIDED
+        return
+    assert decision.status.phase is Phase.EVALUATING
+    assert condition(decision, ConditionType.EVALUATED).message == verdict.reason
+    world.passes(601)
+    assert world.reconcile().status.phase is Phase.FAILED
+
+
+def parked() -> tuple[World, RevisionStatus, RevisionStatus]:
+    world = evaluating("Manual")
+    stable = passed(world, "laya:en")
+    knows(world)
+    wanted = passed(world, "laya:multilingual")
+    assert world.status.phase is Phase.AWAITING_PROMOTION
+    return world, stable, wanted
+
+
+def test_only_the_approval_id_approves_what_was_measured() -> None:
+    world, stable, wanted = parked()
+    world.annotations = {PROMOTE_ANNOTATION: wanted.hash}
+    decision = world.reconcile()
+    assert told(decision) == ["DeprecatedApproval"]
+    assert selected(decision) == stable.hash
+    world.annotations = {PROMOTE_ANNOTATION: "0123456789ab"}
+    assert told(world.reconcile()) == ["StaleApproval"]
+    world.annotations = {PROMOTE_ANNOTATION: "ddddapproval"}
+    approved = world.reconcile()
+    assert told(approved) == ["PromotionApproved", "Promoted"]
+    assert selected(approved) == wanted.hash
+    assert not approved.approval_consumed
+    assert world.reconcile().approval_consumed
+
+
+def test_a_parked_candidate_is_not_scored_again_by_a_process_that_takes_over() -> None:
+    world, _, _ = parked()
+    before = world.status
+    knows(world, outcome=None)
+    decision = world.reconcile()
+    assert decision.status == before
+    assert not decision.evaluate
+
+
+@pytest.mark.parametrize("changed", [{"dataset": "e" * 16}, {"policy": "b" * 16}])
+def test_an_approval_of_yesterdays_data_set_is_not_honoured(changed: dict[str, str]) -> None:
+    world, stable, wanted = parked()
+    knows(world, **changed)
+    world.annotations = {PROMOTE_ANNOTATION: "ddddapproval"}
+    decision = world.reconcile()
+    assert selected(decision) == stable.hash
+    assert told(decision) == ["DatasetChanged"]
+    assert condition(decision, ConditionType.EVALUATED).reason == Reason.DATASET_CHANGED
+    assert decision.evaluate
+    assert told(world.reconcile()) == ["EvaluationStarted"]
+    fresh = outcome(wanted, EvaluationResult.PASSED, dataset="e" * 16)
+    knows(world, "e" * 16, outcome=fresh)
+    assert "StaleApproval" in told(world.reconcile())
+    assert world.status.phase is Phase.AWAITING_PROMOTION
+
+
+def test_a_candidate_that_loses_its_pods_while_it_is_scored_starts_again() -> None:
+    world = evaluating()
+    wanted = ready(world, "laya:en")
+    world.reconcile()
+    world.pods_ready(wanted, 0)
+    decision = world.reconcile()
+    assert decision.status.phase is Phase.STARTING
+    assert not decision.evaluate
+    world.pods_ready(wanted)
+    assert told(world.reconcile()) == []
+
+
+def test_relative_gates_are_skipped_aloud_where_recreate_has_stopped_the_stable() -> None:
+    world = evaluating(evaluation={**GATE, "maxAccuracyDrop": "0.02"}, strategy="Recreate")
+    stable = passed(world, "laya:en")
+    assert "EvaluationOnHold" not in world.said
+    knows(world)
+    wanted = world.wants("laya:multilingual")
+    world.reconcile()
+    world.prefetched(wanted)
+    world.reconcile()
+    world.pods_are_gone(stable)
+    world.reconcile()
+    world.pods_ready(wanted)
+    decision = world.reconcile()
+    assert told(decision) == ["EvaluationStarted", "EvaluationOnHold"]
+    assert stopped(decision) == {stable.hash}
