@@ -1,6 +1,8 @@
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 CLUSTER ?= demo
+# What `make image` builds.
+IMG ?= decisionmodel.local/reconciler:dev
 # Where it is set, every process of the tests would compile the Pulumi SDK anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -36,6 +38,9 @@ cluster-down: .venv ## take it down and leave nothing behind
 deploy: .venv packages ## the platform on that cluster, by a real `pulumi up --stack dev`
 	@$(PYTHON) -m tools.deploy --cluster $(CLUSTER) --stack dev
 
+install-yaml: .venv ## the platform in one file for kubectl, .local/install.yaml (IMG=image)
+	@$(PYTHON) -m tools.install_yaml --image $(IMG)
+
 .venv: uv.lock pyproject.toml
 	sh tools/bootstrap.sh
 	@touch .venv
@@ -43,4 +48,4 @@ deploy: .venv packages ## the platform on that cluster, by a real `pulumi up --s
 packages: .venv
 	@$(PYTHON) -m tools.toolchain packages
 
-.PHONY: help demo check test bench image cluster-up cluster-down deploy packages
+.PHONY: help demo check test bench image cluster-up cluster-down deploy install-yaml packages

@@ -3,19 +3,30 @@
 `pulumi up --stack <environment>` runs this program; what it declares is decided in `components`.
 """
 
+import asyncio
+import os
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pulumi
 from pulumi.runtime import config
 from pulumi_kubernetes import Provider
 
+from api.keys import GROUP, KIND, PLATFORM_FIELD_MANAGER, PLURAL, VERSION
 from components.configuration import read_configuration
+from components.desired import JsonObject
 from components.environment import read_models
 from components.errors import ComponentsError
-from components.platform import Environment, Platform
-from components.platform_manifests import platform_manifests
+from components.platform.component import Environment, Platform
+from components.platform.manifests import platform_manifests
+from components.platform.readiness import Waiting, wait_until_ready
+from reconciler.kernel.client import KubernetesClient
+from reconciler.kernel.errors import KernelError
+from reconciler.kernel.resources import Resource
 
 _STACKS = Path(__file__).parent / "stacks"
+_DECISION_MODELS = Resource(GROUP, VERSION, PLURAL, KIND)
 
 
 def declare_environment(project: str, stack: str) -> None:
@@ -26,15 +37,57 @@ def declare_environment(project: str, stack: str) -> None:
     """
     try:
         # The SDK offers no listing of all keys besides this; without one a misspelt key would go unnoticed.
-        configuration = read_configuration(project, config.get_config_env() | config.CONFIG.get())
+        configuration = read_configuration(project, stack, config.get_config_env() | config.CONFIG.get())
         models = read_models(_STACKS / (configuration.models or stack))
     except ComponentsError as error:
         raise pulumi.RunError(str(error)) from error
 
-    # A stack is one environment on one cluster, for good: another address of it must not replace every object.
-    provider = Provider("kubernetes", cluster_identifier=f"{project}-{stack}")
-    platform = Platform("platform", platform_manifests(configuration), pulumi.ResourceOptions(provider=provider))
-    Environment("models", models, pulumi.ResourceOptions(provider=provider, depends_on=platform.objects))
+    # A stack is one environment on one cluster, for good: another address of it must not replace every object. And a
+    # ConfigMap is changed where it is: a dashboard must not vanish for a moment.
+    provider = Provider("kubernetes", cluster_identifier=f"{project}-{stack}", enable_config_map_mutable=True)
+    options = pulumi.ResourceOptions(provider=provider)
+    platform = Platform("platform", platform_manifests(configuration), configuration.retain, options)
+    environment = Environment(
+        "models",
+        models,
+        configuration.retain,
+        pulumi.ResourceOptions(provider=provider, depends_on=platform.objects),
+    )
+    if configuration.wait_for_models.enabled and not pulumi.runtime.is_dry_run():
+        seconds = configuration.wait_for_models.timeout_seconds
+        # mypy cannot tell which member of the SDK's union of results a coroutine is.
+        environment.applied.apply(lambda _: _wait_for(models, seconds))  # type: ignore[arg-type, return-value]
+
+
+async def _wait_for(models: Sequence[JsonObject], seconds: float) -> int:
+    """Return, once the cluster's reconciler has made every model ready, how many there are.
+
+    Raises:
+        RunError: it has not, or the cluster cannot be asked.
+    """
+    names = [(model["metadata"]["namespace"], model["metadata"]["name"]) for model in models]
+    try:
+        client = KubernetesClient.connect(field_manager=PLATFORM_FIELD_MANAGER, kubeconfig=_kubeconfig())
+        try:
+            waiting = Waiting(
+                read=lambda namespace, name: client.get(_DECISION_MODELS, namespace, name),
+                sleep=asyncio.sleep,
+                clock=time.monotonic,
+                report=pulumi.log.info,
+            )
+            await wait_until_ready(names, waiting, seconds)
+        finally:
+            await client.close()
+        return len(names)
+    except (ComponentsError, KernelError) as error:
+        raise pulumi.RunError(str(error)) from error
+
+
+def _kubeconfig() -> Path | None:
+    """Return the file that the kubernetes provider takes, too; None inside a cluster."""
+    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    file = Path(named) if named else Path.home() / ".kube" / "config"
+    return file if named or file.exists() else None
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import yaml
 from pydantic import ValidationError
 
 from api.decisionmodel import DecisionModel
-from api.keys import PLATFORM_FIELD_MANAGER
 from components.desired import JsonObject
 from components.errors import ComponentsError
 
@@ -58,5 +57,4 @@ def _checked(manifest: Any, file: Path) -> DecisionModel:
 
 def _placed(manifest: dict[str, Any]) -> JsonObject:
     metadata = manifest["metadata"]
-    annotations = {**metadata.get("annotations", {}), "pulumi.com/patchFieldManager": PLATFORM_FIELD_MANAGER}
-    return {**manifest, "metadata": {"namespace": "default", **metadata, "annotations": annotations}}
+    return {**manifest, "metadata": {"namespace": "default", **metadata}}

@@ -10,10 +10,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pydantic import BaseModel
-from pydantic.alias_generators import to_camel
-
-from components.configuration import ManagerFlags, PlatformConfiguration, StateVolume
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -59,17 +55,6 @@ def test_the_demo_output_in_the_readme_is_there() -> None:
     )
     assert "answered: billing" in shown
     assert ", 0 failed" in shown
-
-
-def test_every_configuration_key_is_documented_and_no_other() -> None:
-    sections: dict[str, type[BaseModel]] = {"manager": ManagerFlags, "state": StateVolume}
-    keys = {to_camel(name) for name in PlatformConfiguration.model_fields} - sections.keys()
-    for section, fields in sections.items():
-        keys |= {f"{section}.{to_camel(name)}" for name in fields.model_fields}
-    documented = re.findall(
-        r"^\| `([a-zA-Z.]+)` \|", (ROOT / "docs" / "environments.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
-    assert sorted(documented) == sorted(keys)
 
 
 def test_requirements_are_what_the_lock_says() -> None:

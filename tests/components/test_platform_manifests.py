@@ -1,4 +1,4 @@
-"""What the platform consists of, by configuration; its rights are compared one by one."""
+"""What the platform consists of by default; its rights are compared one by one."""
 
 from typing import Any
 
@@ -6,81 +6,57 @@ import click
 import pytest
 
 from api import crd
-from components.configuration import ManagerFlags, PlatformConfiguration
-from components.platform_manifests import platform_manifests
+from components.configuration import ManagerFlags
 from reconciler.options import declared, read_options
+from tests.components.platforms import OPERATOR, SYSTEM, object_key, one, pod, rendered
 
-OPERATOR = "decision-model-operator"
-SYSTEM = "decision-model-operator-system"
 ALL = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
-CORE_OBJECTS = [
-    ("CustomResourceDefinition", None, "decisionmodels.decisionmodel.io"),
-    ("Namespace", None, SYSTEM),
-    ("ServiceAccount", SYSTEM, f"{OPERATOR}-controller-manager"),
-]
-CLUSTER_ROLES = [
-    ("ClusterRole", None, f"{OPERATOR}-manager-role"),
-    ("ClusterRoleBinding", None, f"{OPERATOR}-manager-rolebinding"),
-]
-LEASE_ROLES = [
-    ("Role", SYSTEM, f"{OPERATOR}-leader-election-role"),
-    ("RoleBinding", SYSTEM, f"{OPERATOR}-leader-election-rolebinding"),
-]
-CLAIM = ("PersistentVolumeClaim", SYSTEM, f"{OPERATOR}-state")
-DEPLOYMENT = ("Deployment", SYSTEM, f"{OPERATOR}-controller-manager")
+MANAGER_ROLE = ("ClusterRole", None, f"{OPERATOR}-manager-role")
+LEASE_ROLE = ("Role", SYSTEM, f"{OPERATOR}-leader-election-role")
+REVIEW_ROLE = ("ClusterRole", None, f"{OPERATOR}-metrics-auth-role")
 
 
-def _objects(**configuration: Any) -> list[dict[str, Any]]:
-    given = PlatformConfiguration.model_validate({"image": "reconciler:1", **configuration})
-    return [dict(manifest) for manifest in platform_manifests(given)]
+def test_the_platforms_objects() -> None:
+    assert [object_key(manifest) for manifest in rendered()] == [
+        ("CustomResourceDefinition", None, "decisionmodels.decisionmodel.io"),
+        ("Namespace", None, SYSTEM),
+        ("ServiceAccount", SYSTEM, f"{OPERATOR}-controller-manager"),
+        MANAGER_ROLE,
+        ("ClusterRoleBinding", None, f"{OPERATOR}-manager-rolebinding"),
+        LEASE_ROLE,
+        ("RoleBinding", SYSTEM, f"{OPERATOR}-leader-election-rolebinding"),
+        ("ClusterRole", None, f"{OPERATOR}-decisionmodels-admin-role"),
+        ("ClusterRole", None, f"{OPERATOR}-decisionmodels-editor-role"),
+        ("ClusterRole", None, f"{OPERATOR}-decisionmodels-viewer-role"),
+        REVIEW_ROLE,
+        ("ClusterRoleBinding", None, f"{OPERATOR}-metrics-auth-rolebinding"),
+        ("ClusterRole", None, f"{OPERATOR}-metrics-reader"),
+        ("Service", SYSTEM, f"{OPERATOR}-controller-manager-metrics-service"),
+        ("Deployment", SYSTEM, f"{OPERATOR}-controller-manager"),
+    ]
 
 
-def _key(manifest: dict[str, Any]) -> tuple[str, str | None, str]:
-    return manifest["kind"], manifest["metadata"].get("namespace"), manifest["metadata"]["name"]
-
-
-def _one(kind: str, **configuration: Any) -> dict[str, Any]:
-    (found,) = (manifest for manifest in _objects(**configuration) if manifest["kind"] == kind)
-    return found
-
-
-def _pod(**configuration: Any) -> dict[str, Any]:
-    spec: dict[str, Any] = _one("Deployment", **configuration)["spec"]["template"]["spec"]
-    return spec
-
-
-@pytest.mark.parametrize(
-    ("configuration", "objects"),
-    [
-        ({}, [*CORE_OBJECTS, *CLUSTER_ROLES, *LEASE_ROLES, DEPLOYMENT]),
-        ({"state": {"size": "1Gi"}}, [*CORE_OBJECTS, *CLUSTER_ROLES, *LEASE_ROLES, CLAIM, DEPLOYMENT]),
-        (
-            {"manager": {"watchNamespaces": ["team-a", "team-b"]}},
-            [
-                *CORE_OBJECTS,
-                ("Role", "team-a", f"{OPERATOR}-manager-role"),
-                ("RoleBinding", "team-a", f"{OPERATOR}-manager-rolebinding"),
-                ("Role", "team-b", f"{OPERATOR}-manager-role"),
-                ("RoleBinding", "team-b", f"{OPERATOR}-manager-rolebinding"),
-                *LEASE_ROLES,
-                DEPLOYMENT,
-            ],
-        ),
-    ],
-)
-def test_the_platforms_objects(configuration: dict[str, Any], objects: list[tuple[str, str | None, str]]) -> None:
-    assert [_key(manifest) for manifest in _objects(**configuration)] == objects
-
-
-def _permissions(rules: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
+def _permissions(manifest: dict[str, Any]) -> set[tuple[str, str, str]]:
     return {
         (group, resource, verb)
-        for rule in rules
+        for rule in manifest["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
+
+
+def _bound_permissions(**configuration: Any) -> set[tuple[str | None, str, str, str]]:
+    """What the reconciler's account may do, by namespace (None: everywhere), group, resource and verb."""
+    objects = {object_key(manifest): manifest for manifest in rendered(**configuration)}
+    allowed = set()
+    for (kind, namespace, _), binding in objects.items():
+        if kind.endswith("Binding"):
+            reference = binding["roleRef"]
+            role = objects[reference["kind"], namespace, reference["name"]]
+            allowed |= {(namespace, *permission) for permission in _permissions(role)}
+    return allowed
 
 
 EXACT = {
@@ -100,31 +76,46 @@ EXACT = {
     ("decisionmodel.io", "decisionmodels/status"): ["get", "patch", "update"],
     ("decisionmodel.io", "decisionmodels/finalizers"): ["update"],
 }
+LEASES = {("coordination.k8s.io", "leases"): ["create", "get", "update"]}
+REVIEWS = {
+    ("authentication.k8s.io", "tokenreviews"): ["create"],
+    ("authorization.k8s.io", "subjectaccessreviews"): ["create"],
+}
+
+
+def _at(namespace: str | None, allowed: dict[tuple[str, str], list[str]]) -> set[tuple[str | None, str, str, str]]:
+    return {(namespace, *target, verb) for target, verbs in allowed.items() for verb in verbs}
 
 
 @pytest.mark.parametrize(
-    ("kind", "configuration"), [("ClusterRole", {}), ("Role", {"manager": {"watchNamespaces": ["team-a"]}})]
+    ("configuration", "allowed"),
+    [
+        ({}, _at(None, EXACT) | _at(SYSTEM, LEASES) | _at(None, REVIEWS)),
+        ({"metrics": {"enabled": False}}, _at(None, EXACT) | _at(SYSTEM, LEASES)),
+        ({"metrics": {"secure": False}}, _at(None, EXACT) | _at(SYSTEM, LEASES)),
+        (
+            {"manager": {"watchNamespaces": ["team-a", "team-b"]}},
+            _at("team-a", EXACT) | _at("team-b", EXACT) | _at(SYSTEM, LEASES) | _at(None, REVIEWS),
+        ),
+    ],
 )
-def test_the_reconcilers_rights_are_these_and_no_others(kind: str, configuration: dict[str, Any]) -> None:
-    (granted,) = (
-        manifest["rules"]
-        for manifest in _objects(**configuration)
-        if _key(manifest)[0] == kind and _key(manifest)[2] == f"{OPERATOR}-manager-role"
-    )
-
-    assert _permissions(granted) == {(*target, verb) for target, verbs in EXACT.items() for verb in verbs}
+def test_the_reconcilers_rights_are_these_and_no_others(
+    configuration: dict[str, Any], allowed: set[tuple[str | None, str, str, str]]
+) -> None:
+    assert _bound_permissions(**configuration) == allowed
 
 
-def test_leases_are_granted_at_home_only() -> None:
-    (granted,) = (manifest["rules"] for manifest in _objects() if _key(manifest) == LEASE_ROLES[0])
+def test_rights_are_spelt_out() -> None:
+    for manifest in rendered():
+        for rule in manifest.get("rules", ()):
+            assert "*" not in [*rule["verbs"], *rule.get("resources", ()), *rule.get("apiGroups", ())]
+            assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
 
-    assert _permissions(granted) == {("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "update")}
 
+def test_every_binding_is_for_the_reconcilers_account_and_nobody_else() -> None:
+    bindings = [manifest for manifest in rendered() if manifest["kind"].endswith("Binding")]
 
-def test_every_role_is_bound_to_the_reconcilers_account_and_nobody_else() -> None:
-    bindings = [manifest for manifest in _objects() if manifest["kind"].endswith("Binding")]
-
-    assert len(bindings) == 2
+    assert len(bindings) == 3
     for manifest in bindings:
         assert manifest["roleRef"]["kind"] == manifest["kind"].removesuffix("Binding")
         assert manifest["roleRef"]["name"] == manifest["metadata"]["name"].removesuffix("binding")
@@ -133,57 +124,93 @@ def test_every_role_is_bound_to_the_reconcilers_account_and_nobody_else() -> Non
         ]
 
 
+@pytest.mark.parametrize(
+    ("user", "aggregate", "verbs"),
+    [
+        ("admin", "admin", [*ALL, "deletecollection"]),
+        ("editor", "edit", ALL),
+        ("viewer", "view", ["get", "list", "watch"]),
+    ],
+)
+def test_the_clusters_own_roles_extend_to_decision_models(user: str, aggregate: str, verbs: list[str]) -> None:
+    role = one("ClusterRole", name=f"{OPERATOR}-decisionmodels-{user}-role")
+
+    assert role["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{aggregate}"] == "true"
+    assert _permissions(role) == {("decisionmodel.io", "decisionmodels", verb) for verb in verbs} | {
+        ("decisionmodel.io", "decisionmodels/status", "get")
+    }
+
+
+def test_a_scraper_needs_no_more_than_the_metrics() -> None:
+    assert one("ClusterRole", name=f"{OPERATOR}-metrics-reader")["rules"] == [
+        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+    ]
+
+
 def test_the_definition_is_the_committed_one() -> None:
-    assert _one("CustomResourceDefinition")["spec"] == crd.load()["spec"]
+    assert one("CustomResourceDefinition")["spec"] == crd.load()["spec"]
 
 
 def test_the_namespace_admits_restricted_pods_only() -> None:
-    labels = _one("Namespace")["metadata"]["labels"]
-
-    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert one("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
 def test_the_deployment_is_found_by_its_label() -> None:
-    deployment = _one("Deployment", replicas=2, manager={"leaderElect": True})
+    deployment = one("Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
 
     assert deployment["metadata"]["labels"]["control-plane"] == "controller-manager"
-    assert deployment["spec"]["replicas"] == 2
-    assert (
-        deployment["spec"]["selector"]["matchLabels"].items()
-        <= deployment["spec"]["template"]["metadata"]["labels"].items()
-    )
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert one("Service")["spec"]["selector"].items() <= labels.items()
 
 
 def test_the_pod_keeps_to_the_restricted_profile() -> None:
-    pod = _pod()
-    (container,) = pod["containers"]
+    spec = pod()
+    (container,) = spec["containers"]
 
-    assert pod["securityContext"]["runAsNonRoot"] is True
-    assert pod["securityContext"]["runAsUser"] == 65532
-    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] == 65532
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
         "readOnlyRootFilesystem": True,
     }
-    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
+
+
+def test_the_token_is_mounted_by_hand_and_ends_within_the_hour() -> None:
+    spec = pod()
+    (container,) = spec["containers"]
+    (token,) = (volume for volume in spec["volumes"] if volume["name"] == "token")
+    (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "token")
+
+    assert spec["automountServiceAccountToken"] is False
+    assert one("ServiceAccount")["automountServiceAccountToken"] is False
+    assert mount == {
+        "name": "token",
+        "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+        "readOnly": True,
+    }
+    assert token["projected"]["sources"][0] == {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}
+    assert [*token["projected"]["sources"][1]] == ["configMap"]
 
 
 def test_the_pod_is_probed_and_given_time_to_stop() -> None:
-    pod = _pod()
-    (container,) = pod["containers"]
+    spec = pod()
+    (container,) = spec["containers"]
 
     assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
-    assert container["ports"] == [{"name": "health", "containerPort": 8081, "protocol": "TCP"}]
+    assert {"name": "health", "containerPort": 8081, "protocol": "TCP"} in container["ports"]
     assert "--health-probe-bind-address=:8081" in container["args"]
-    assert pod["terminationGracePeriodSeconds"] == 60
+    assert spec["terminationGracePeriodSeconds"] == 60
 
 
 def test_everything_the_reconciler_writes_to_is_a_volume() -> None:
-    pod = _pod()
-    (container,) = pod["containers"]
-    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    spec = pod()
+    (container,) = spec["containers"]
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
     environment = {entry["name"]: entry.get("value") for entry in container["env"]}
     arguments = dict(argument.partition("=")[::2] for argument in container["args"])
 
@@ -194,50 +221,19 @@ def test_everything_the_reconciler_writes_to_is_a_volume() -> None:
         f"{arguments['--pulumi-home']}/workspaces",
         "/tmp",
     } == mounted
-    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in spec["volumes"]}
 
 
-@pytest.mark.parametrize(
-    ("state", "volume", "strategy"),
-    [
-        ({}, {"name": "state", "emptyDir": {}}, "RollingUpdate"),
-        (
-            {"size": "1Gi"},
-            {"name": "state", "persistentVolumeClaim": {"claimName": f"{OPERATOR}-state"}},
-            "Recreate",
-        ),
-    ],
-)
-def test_where_the_state_lives(state: dict[str, Any], volume: dict[str, Any], strategy: str) -> None:
-    assert volume in _pod(state=state)["volumes"]
-    assert _one("Deployment", state=state)["spec"]["strategy"] == {"type": strategy}
+def test_names_of_variables_are_set_once() -> None:
+    variables = pod(
+        environment={"HTTPS_PROXY": "http://proxy:3128", "USER": "someone", "POD_NAME": "another"},
+        proxy={"httpsProxy": "http://other:3128"},
+    )["containers"][0]["env"]
 
-
-def test_the_state_claim() -> None:
-    claim = _one("PersistentVolumeClaim", state={"size": "2Gi", "storageClassName": "fast"})
-
-    assert claim["spec"] == {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "2Gi"}},
-        "storageClassName": "fast",
-    }
-    assert "storageClassName" not in _one("PersistentVolumeClaim", state={"size": 1024})["spec"]
-
-
-def test_the_container_runs_what_is_configured() -> None:
-    (container,) = _pod(
-        image="registry/reconciler:2",
-        manager={"ollayaRegistry": "https://mirror"},
-        environment={"HTTPS_PROXY": "http://proxy:3128", "USER": "someone"},
-        resources={"limits": {"memory": "1Gi"}},
-    )["containers"]
-    names = [entry["name"] for entry in container["env"]]
-
-    assert container["image"] == "registry/reconciler:2"
-    assert "--ollaya-registry=https://mirror" in container["args"]
-    assert {"name": "HTTPS_PROXY", "value": "http://proxy:3128"} in container["env"]
-    assert container["resources"]["limits"] == {"memory": "1Gi"}
-    assert len(names) == len(set(names))
+    assert len(variables) == len({entry["name"] for entry in variables})
+    assert {"name": "HTTPS_PROXY", "value": "http://other:3128"} in variables
+    assert {"name": "USER", "value": "someone"} in variables
+    assert {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}} in variables
 
 
 def test_the_reconciler_understands_every_argument() -> None:
@@ -251,16 +247,19 @@ def test_the_reconciler_understands_every_argument() -> None:
         "ollayaRegistry": "https://mirror",
         "ollayaHfEndpoint": "https://weights",
         "maxConcurrentReconciles": 8,
+        "maxConcurrentRollouts": 2,
         "runtimeVersionPolicy": "FollowOperator",
         "watchNamespaces": ["team-a"],
         "metricsBindAddress": ":8080",
         "stackWorkers": 4,
+        "stackDeadline": 90,
+        "zapLogLevel": "debug",
+        "zapEncoder": "console",
     }
     assert {*manager} == {field.alias for field in ManagerFlags.model_fields.values()}
-    (container,) = _pod(manager=manager)["containers"]
-    command = declared(click.command("manager")(lambda **flags: read_options(flags, {})))
+    (container,) = pod(manager=manager)["containers"]
 
-    understood = command.main(container["args"], standalone_mode=False)
+    understood = _understood(container["args"])
 
     assert understood.leader_elect is True
     assert understood.stack_workers == 4
@@ -268,6 +267,13 @@ def test_the_reconciler_understands_every_argument() -> None:
     assert understood.backend_url == "file:///var/lib/decisionmodel/state"
 
 
-def test_every_object_is_applied_under_one_fixed_name() -> None:
-    for manifest in _objects(state={"size": "1Gi"}):
-        assert manifest["metadata"]["annotations"]["pulumi.com/patchFieldManager"] == "decisionmodel-platform"
+@pytest.mark.parametrize("metrics", [{}, {"enabled": False}, {"secure": False}, {"certificateSecret": "tls"}])
+def test_the_reconciler_understands_how_metrics_are_served(metrics: dict[str, Any]) -> None:
+    (container,) = pod(metrics=metrics)["containers"]
+
+    assert (_understood(container["args"]).metrics is None) == (metrics.get("enabled") is False)
+
+
+def _understood(arguments: list[str]) -> Any:
+    command = declared(click.command("manager")(lambda **flags: read_options(flags, {})))
+    return command.main(arguments, standalone_mode=False)

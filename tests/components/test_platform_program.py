@@ -15,7 +15,8 @@ from pulumi.runtime import MockCallArgs, MockResourceArgs, Mocks, set_all_config
 from tests.components.mocked import run_mocked
 
 ROOT = Path(__file__).parents[2]
-IMAGE = {"decisionmodel:image": "reconciler:1"}
+UNAWAITED = {"decisionmodel:waitForModels": '{"enabled": false}'}
+IMAGE = {"decisionmodel:image": "reconciler:1", **UNAWAITED}
 
 
 class Engine(Mocks):
@@ -54,10 +55,11 @@ def test_the_platform_and_its_models_are_declared() -> None:
         "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition",
         "kubernetes:apps/v1:Deployment",
         "kubernetes:core/v1:Namespace",
+        "kubernetes:core/v1:Service",
         "kubernetes:core/v1:ServiceAccount",
         "kubernetes:decisionmodel.io/v1alpha1:DecisionModel",
-        "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",
-        "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding",
+        *["kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"] * 6,
+        *["kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding"] * 2,
         "kubernetes:rbac.authorization.k8s.io/v1:Role",
         "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding",
         "pulumi:providers:kubernetes",
@@ -71,7 +73,7 @@ def test_objects_reach_the_engine_as_they_were_rendered() -> None:
     assert model.name == "DecisionModel/default/support-router"
     assert model.inputs["spec"]["model"] == "laya:en"
     account = declared["kubernetes:core/v1:ServiceAccount"]
-    assert account.inputs["automountServiceAccountToken"] is True
+    assert account.inputs["automountServiceAccountToken"] is False
     definition = declared["kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"]
     schema = definition.inputs["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert schema["x-kubernetes-validations"]
@@ -100,9 +102,9 @@ def test_nothing_is_declared_when_there_are_no_models_to_read() -> None:
 
 
 def test_the_committed_environments_can_be_declared() -> None:
-    """Their files are read as the CLI reads them: structured values become JSON texts."""
+    """Their files are read as the CLI reads them: structured values become JSON texts. Nobody waits for the models."""
     for file in sorted((ROOT / "stacks").glob("Pulumi.*.yaml")):
         values = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
         texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
 
-        assert _run(file.name.split(".")[1], texts)
+        assert _run(file.name.split(".")[1], texts | UNAWAITED)

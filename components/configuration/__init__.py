@@ -1,0 +1,36 @@
+"""What an environment may configure: the typed form of `stacks/Pulumi.<environment>.yaml`."""
+
+from components.configuration.manager import ManagerFlags, RuntimeVersionPolicy
+from components.configuration.monitoring import (
+    AlertThresholds,
+    AlertWindows,
+    GrafanaDashboard,
+    Metrics,
+    MetricsEndpoint,
+    PrometheusRule,
+    ServiceMonitor,
+)
+from components.configuration.platform import PlatformConfiguration
+from components.configuration.reading import ConfigurationError, read_configuration
+from components.configuration.workload import NetworkPolicies, Proxy, Retain, S3State, StateVolume, WaitForModels
+
+__all__ = [
+    "AlertThresholds",
+    "AlertWindows",
+    "ConfigurationError",
+    "GrafanaDashboard",
+    "ManagerFlags",
+    "Metrics",
+    "MetricsEndpoint",
+    "NetworkPolicies",
+    "PlatformConfiguration",
+    "PrometheusRule",
+    "Proxy",
+    "Retain",
+    "RuntimeVersionPolicy",
+    "S3State",
+    "ServiceMonitor",
+    "StateVolume",
+    "WaitForModels",
+    "read_configuration",
+]
