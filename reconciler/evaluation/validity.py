@@ -1,0 +1,93 @@
+"""Whether two tables can be compared at all: validity comes before quality. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+
+from reconciler.evaluation.stored_table import NO_PROBABILITY, Precision, StoredItem, adds_up
+from reconciler.evaluation.table import QuestionKind
+
+
+class Invalidity(StrEnum):
+    """Why no comparison is possible, in the order in which it is looked for."""
+
+    NO_ITEMS = "NoItems"
+    DUPLICATE_ITEMS = "DuplicateItems"
+    ITEMS_DIFFER = "ItemsDiffer"
+    EXPECTATIONS_DIFFER = "ExpectationsDiffer"
+    UNANSWERED_BY_STABLE = "UnansweredByStable"
+    UNANSWERED_BY_CANDIDATE = "UnansweredByCandidate"
+    INVALID_PROBABILITIES = "InvalidProbabilities"
+    LABEL_SETS_DIFFER = "LabelSetsDiffer"
+    UNKNOWN_LABEL = "UnknownLabel"
+
+
+_TEXTS = {
+    Invalidity.NO_ITEMS: "no item was answered by either revision",
+    Invalidity.DUPLICATE_ITEMS: "a question of a case is in a table twice",
+    Invalidity.ITEMS_DIFFER: "the revisions were not asked the same questions",
+    Invalidity.EXPECTATIONS_DIFFER: "the revisions were held to different expectations",
+    Invalidity.UNANSWERED_BY_STABLE: "the stable revision left a question without a usable answer",
+    Invalidity.UNANSWERED_BY_CANDIDATE: "the candidate left a question without a usable answer",
+    Invalidity.INVALID_PROBABILITIES: "probabilities are not finite, not between 0 and 1 or do not add up to 1",
+    Invalidity.LABEL_SETS_DIFFER: "the revisions chose from different labels",
+    Invalidity.UNKNOWN_LABEL: "the data set expects a label that the revisions cannot give",
+}
+
+Pair = tuple[StoredItem, StoredItem]
+
+
+def explain(invalidity: Invalidity, pair: Pair | None) -> str:
+    """What is wrong, and with which item, for people."""
+    if pair is None:
+        return _TEXTS[invalidity]
+    return f"{_TEXTS[invalidity]} (line {pair[0].line}, question {pair[0].question})"
+
+
+def find_invalidity(
+    stable: Sequence[StoredItem], candidate: Sequence[StoredItem], precision: Precision
+) -> tuple[Invalidity, Pair | None] | None:
+    """The first thing that makes the tables incomparable, with the first item it is about; None if they are fine."""
+    if not stable and not candidate:
+        return Invalidity.NO_ITEMS, None
+    for table in (stable, candidate):
+        doubled = next((key for key, times in Counter(row.key for row in table).items() if times > 1), None)
+        if doubled:
+            row = next(row for row in table if row.key == doubled)
+            return Invalidity.DUPLICATE_ITEMS, (row, row)
+    if [row.key for row in stable] != [row.key for row in candidate]:
+        return Invalidity.ITEMS_DIFFER, None
+    pairs = list(zip(stable, candidate, strict=True))
+    found = ((_flaw(*pair, precision), pair) for pair in pairs)
+    flaws = [(flaw, pair) for flaw, pair in found if flaw is not None]
+    order = list(Invalidity)
+    return min(flaws, key=lambda found: order.index(found[0]), default=None)
+
+
+def _flaw(stable: StoredItem, candidate: StoredItem, precision: Precision) -> Invalidity | None:
+    """The first flaw of one pair; each check may rely on those before it."""
+    checks: tuple[tuple[Invalidity, Callable[[], bool]], ...] = (
+        (
+            Invalidity.EXPECTATIONS_DIFFER,
+            lambda: (stable.kind, stable.expected) == (candidate.kind, candidate.expected),
+        ),
+        (Invalidity.UNANSWERED_BY_STABLE, lambda: stable.predicted is not None),
+        (Invalidity.UNANSWERED_BY_CANDIDATE, lambda: candidate.predicted is not None),
+        (Invalidity.INVALID_PROBABILITIES, lambda: _is_whole(stable, precision) and _is_whole(candidate, precision)),
+        (Invalidity.LABEL_SETS_DIFFER, lambda: stable.distribution.keys() == candidate.distribution.keys()),
+        (Invalidity.UNKNOWN_LABEL, lambda: not _labels_known(stable) or stable.expected in stable.distribution),
+    )
+    return next((invalidity for invalidity, holds in checks if not holds()), None)
+
+
+def _is_whole(row: StoredItem, precision: Precision) -> bool:
+    if row.confidence == NO_PROBABILITY or NO_PROBABILITY in row.distribution.values():
+        return False
+    return not row.distribution or adds_up(row.distribution, precision)
+
+
+def _labels_known(row: StoredItem) -> bool:
+    # A score may be expected between or beyond the levels that a runtime gives probabilities for.
+    return bool(row.distribution) and row.kind is not QuestionKind.SCORE
