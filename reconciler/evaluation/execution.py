@@ -15,7 +15,7 @@ from typing import Final
 
 from reconciler.engine.decisions import Answer, Enquiry
 from reconciler.engine.errors import RuntimeCallError, RuntimeRejected
-from reconciler.engine.runtime import RuntimeClient
+from reconciler.engine.runtime import DECISION_SECONDS, RuntimeClient
 from reconciler.evaluation.dataset import Case, Dataset
 from reconciler.evaluation.errors import CaseRejected, RunInvalid
 from reconciler.evaluation.scoring import score_case
@@ -45,12 +45,14 @@ class ServingPod:
 class Evaluator:
     """Asks Pods and scores what they answer.
 
-    `clock` gives seconds that never go back, for latencies; `sleep` waits before a retry.
+    `clock` gives seconds that never go back, for latencies; `sleep` waits before a retry. A call may take
+    `case_seconds`.
     """
 
     client: RuntimeClient
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    case_seconds: float = DECISION_SECONDS
 
     async def score_revision(self, pod: ServingPod, dataset: Dataset, tolerance: Fraction) -> tuple[Item, ...]:
         """The items of all cases, in the data set's order. The whole run is as long as the caller lets it be.
@@ -89,7 +91,7 @@ class Evaluator:
     async def _timed_answers(self, pod: ServingPod, case: Case) -> tuple[Mapping[str, Answer], float]:
         enquiry = Enquiry(pod.model, case.state, case.questions)
         started = self.clock()
-        answers = await self.client.ask(pod.address, enquiry, pod.api_key)
+        answers = await self.client.ask(pod.address, enquiry, pod.api_key, timeout_seconds=self.case_seconds)
         return answers, self.clock() - started
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.engine.decisions import ChoiceAnswer, Enquiry, NoulAnswer, ScoreAnswer, parse_answers
 from reconciler.engine.errors import (
     MalformedAnswer,
     RuntimeCallError,
@@ -20,7 +21,7 @@ from reconciler.engine.errors import (
     RuntimeUnreachable,
 )
 from reconciler.engine.gate import LoadedModel
-from reconciler.engine.runtime import ANSWER_LIMIT, RuntimeClient
+from reconciler.engine.runtime import ANSWER_LIMIT, DECISION_LIMIT, RuntimeClient
 from tests.reconciler.engine.loopback import Loopback, http, serving
 
 POD = "127.0.0.1"
@@ -269,3 +270,115 @@ def test_inspections_wait_for_a_slot_outside_the_timeout() -> None:
             await client.aclose()
 
     asyncio.run(run())
+
+
+QUESTIONS = b'{"refund" : {"type": "noul", "n": 1e2}}'
+ENQUIRY = Enquiry("team/laya:en", b'{"b": 1.50, "a": "\\u00e9"}', QUESTIONS)
+ANSWERS = {
+    "team": {"type": "choice", "choice": "a", "confidence": 0.4, "probabilities": {"a": 0.7, "b": 0.3}},
+    "urgency": {"type": "score", "score": 1, "legend": {"0": "low"}, "probabilities": {"0": 0.1}},
+    "refund": {"type": "noul", "noul": 0.9},
+    "broken": {"type": "noul", "noul": 1.1},
+    "unknown": {"type": "box"},
+}
+
+
+async def asked(answer: bytes | None, *, key: str | None = KEY, timeout: float = 5) -> tuple[Any, Loopback]:  # noqa: ASYNC109 - passed on
+    async with serving(answer) as runtime:
+        client = RuntimeClient(port=runtime.port)
+        try:
+            return await client.ask(POD, ENQUIRY, key, timeout_seconds=timeout), runtime
+        finally:
+            await client.aclose()
+
+
+def ask(answer: bytes | None, **options: Any) -> Any:
+    return asyncio.run(asked(answer, **options))[0]
+
+
+def test_a_decision_is_asked_with_the_key_and_the_texts_as_they_are() -> None:
+    answers, runtime = asyncio.run(asked(http(body=json.dumps({"answers": ANSWERS}).encode())))
+    (request,) = runtime.received
+    assert request.line == "POST /v1/systemone HTTP/1.1"
+    assert request.headers["Authorization"] == f"Bearer {KEY}"
+    assert request.body == b'{"model":"team/laya:en","state":' + ENQUIRY.state + b',"questions":' + QUESTIONS + b"}"
+    assert answers == {
+        "team": ChoiceAnswer("a", {"a": 0.7, "b": 0.3}),
+        "urgency": ScoreAnswer(1.0, {"0": 0.1}),
+        "refund": NoulAnswer(0.9),
+    }
+
+
+def test_a_model_name_cannot_change_the_rest_of_a_request() -> None:
+    enquiry = Enquiry('x","state":"y', b'"state"', b"{}")
+    assert json.loads(enquiry.body()) == {"model": 'x","state":"y', "state": "state", "questions": {}}
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [({}, None), ({"Retry_After": "0"}, 0), ({"Retry_After": "12"}, 12)]
+    + [({"Retry_After": text}, None) for text in ("1.5", "-1", "1e3", "9" * 100, "Sun, 29 Nov 2026 12:00:00 GMT", "x")],
+)
+def test_a_refusal_says_its_status_code_and_when_to_ask_again(headers: dict[str, str], seconds: float | None) -> None:
+    with pytest.raises(RuntimeRejected) as error:
+        ask(http(503, b'{"code": "QUEUE_FULL", "error": "later"}', **headers))
+    assert (error.value.status, error.value.code, error.value.retry_after_seconds) == (503, "QUEUE_FULL", seconds)
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>", b'{"code": "no code"}', b'{"code": 7}', b"[" * 100_000, b'{"code": "\xff"}']
+)
+def test_a_refusal_without_a_code_has_none(body: bytes) -> None:
+    with pytest.raises(RuntimeRejected) as error:
+        ask(http(503, body))
+    assert (error.value.status, error.value.code) == (503, "")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"answers": null}',
+        b'{"answers": []}',
+        b'{"answers": {"a": 1}',
+        b'{"answers": {"\xff": 1}}',
+        b'{"answers": {"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+        b" " * (DECISION_LIMIT + 1),
+    ],
+)
+def test_a_body_without_answers_is_malformed(body: bytes) -> None:
+    with pytest.raises(MalformedAnswer) as error:
+        ask(http(body=body))
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "answer", [b'"\xff"', b'{"type": "choice", "choice": "\xff"}', b'{"type": "noul", "noul": 1e999}']
+)
+def test_one_broken_answer_is_left_out(answer: bytes) -> None:
+    assert ask(http(body=b'{"answers": {"a": {"type": "noul", "noul": 1}, "b": ' + answer + b"}}")) == {
+        "a": NoulAnswer(1.0)
+    }
+
+
+def test_a_decision_may_be_longer_than_a_list_of_models() -> None:
+    labels = {f"label {number:05}": 0.0 for number in range(40_000)}
+    body = json.dumps({"answers": {"q": {"type": "choice", "choice": "a", "probabilities": labels}}}).encode()
+    assert ANSWER_LIMIT < len(body) < DECISION_LIMIT
+    assert len(ask(http(body=body))["q"].probabilities) == 40_000
+
+
+def test_a_decision_that_takes_too_long_is_given_up() -> None:
+    with pytest.raises(RuntimeUnreachable, match=r"/v1/systemone: no complete answer within 0\.05 s"):
+        ask(None, timeout=0.05)
+
+
+@settings(max_examples=20)
+@given(documents=st.lists(json_values, min_size=1, max_size=20))
+def test_any_answers_are_read_or_left_out(documents: list[Any]) -> None:
+    for document in documents:
+        body = json.dumps({"answers": {"q": document, "r": {"type": "noul", "noul": document}}}).encode()
+        assert parse_answers(body).keys() <= {"q", "r"}
