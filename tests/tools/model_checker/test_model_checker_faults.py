@@ -1,0 +1,76 @@
+"""The checker finds faults that are put in on purpose, each with a run that shows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reconciler.rollout import Decision, Facts, RevisionFacts, decide
+from tools.model_checker import Hazard, Property, Scope, Start, check
+from tools.model_checker.judge import Decide
+
+
+def collection_ignores_the_service(facts: Facts) -> Decision:
+    """Garbage collection keeps what the status names, and not what the live Service selects."""
+    decision = decide(facts)
+    status, stack = decision.status, decision.stack
+    named = [status.stable_revision, status.candidate_revision]
+    named.append(status.previous_revision.revision if status.previous_revision else None)
+    hashes = {each.hash for each in named if each is not None}
+    if stack is None:
+        return decision
+    kept = tuple(each for each in stack.revisions if each.revision.hash in hashes)
+    return replace(decision, stack=replace(stack, revisions=kept))
+
+
+def one_ready_pod_is_enough(facts: Facts) -> Decision:
+    """A candidate is promoted with its first ready Pod."""
+    return decide(replace(facts, revisions={name: _rounded_up(each) for name, each in facts.revisions.items()}))
+
+
+def _rounded_up(facts: RevisionFacts) -> RevisionFacts:
+    ready = 2 if facts.serving.model_ready else 0
+    return replace(facts, serving=replace(facts.serving, model_ready=ready))
+
+
+def window_ends_before_the_switch(facts: Facts) -> Decision:
+    """The old revision is forgotten with the promotion, while the Service still selects it."""
+    decision = decide(facts)
+    previous = decision.status.previous_revision
+    if previous is None or facts.service_selects != previous.hash:
+        return decision
+    return replace(decision, status=decision.status.model_copy(update={"previous_revision": None}))
+
+
+def rejected_is_tried_again(facts: Facts) -> Decision:
+    """A rejection is forgotten with the pass that recorded it."""
+    status = facts.model.status.model_copy(update={"failed_revision": None})
+    return decide(replace(facts, model=facts.model.model_copy(update={"status": status})))
+
+
+def promotion_is_told_by_every_pass(facts: Facts) -> Decision:
+    """The Event is repeated for as long as the condition holds."""
+    decision = decide(facts)
+    told = [event for event in decision.events if event.reason == "Promoted"]
+    return replace(decision, events=(*decision.events, *told))
+
+
+@pytest.mark.parametrize(
+    ("fault", "broken"),
+    [
+        (collection_ignores_the_service, Property.SELECTED),
+        (one_ready_pod_is_enough, Property.PROOF),
+        (window_ends_before_the_switch, Property.TRAFFIC),
+        (rejected_is_tried_again, Property.REST),
+        (promotion_is_told_by_every_pass, Property.TELLING),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_a_fault_is_found_with_a_run_that_shows_it(fault: Decide, broken: Property) -> None:
+    report = check(Scope(depth=1, start=Start.SERVING, without=frozenset(Hazard)), fault)
+    assert report.violation is not None, str(report)
+    assert report.violation.broken is broken, str(report)
+    assert report.trace
+    for number, label in enumerate(report.trace, 1):
+        assert f"{number:3} {label}" in str(report)

@@ -1,0 +1,102 @@
+"""The abstract cluster: each revision's store, prefetch Job, Deployment and Pods, and what the Service selects."""
+
+from __future__ import annotations
+
+from enum import IntEnum, auto
+from typing import NamedTuple
+
+REPLICAS = 2
+"""Two, so that one ready Pod is not yet all of them."""
+
+
+class Store(IntEnum):
+    """A revision's claim."""
+
+    ABSENT = auto()
+    PRESENT = auto()
+    RECOVERING = auto()
+    TERMINATING = auto()
+
+
+class Job(IntEnum):
+    """A revision's prefetch Job."""
+
+    ABSENT = auto()
+    RUNNING = auto()
+    COMPLETE = auto()
+    FAILED = auto()
+    FAILED_FOR_GOOD = auto()
+    EXPIRED = auto()
+
+
+class Pods(IntEnum):
+    """The Pods of a revision's Deployment."""
+
+    NONE = auto()
+    ONE_READY = auto()
+    ALL_READY = auto()
+    CRASHING = auto()
+    MISMATCHED = auto()
+
+    @property
+    def ready(self) -> int:
+        """How many are model-ready."""
+        return {Pods.ONE_READY: 1, Pods.ALL_READY: REPLICAS}.get(self, 0)
+
+
+class Objects(NamedTuple):
+    """What exists of one revision.
+
+    `job_uid` alternates between Jobs that follow each other; `stale` says that the Job is older than the store;
+    `filled` that the store holds the model; `proved` that all Pods of this very Deployment were ready once.
+    """
+
+    store: Store = Store.ABSENT
+    filled: bool = False
+    job: Job = Job.ABSENT
+    job_uid: int = 0
+    stale: bool = False
+    deployment: bool = False
+    pods: Pods = Pods.NONE
+    proved: bool = False
+
+
+NOTHING = Objects()
+
+
+class Cluster(NamedTuple):
+    """All objects of one DecisionModel; `revisions` in the order of `scenario.REVISIONS`, `service` an index in it."""
+
+    revisions: tuple[Objects, ...]
+    service: int | None = None
+
+    def with_revision(self, index: int, objects: Objects) -> Cluster:
+        """Return the cluster with other objects of one revision; of what is gone entirely nothing is remembered."""
+        if objects.store is Store.ABSENT and objects.job is Job.ABSENT and not objects.deployment:
+            objects = NOTHING
+        return self._replace(revisions=(*self.revisions[:index], objects, *self.revisions[index + 1 :]))
+
+
+def with_store(objects: Objects, store: Store) -> Objects:
+    """Return the objects after an empty store was created."""
+    return objects._replace(store=store, filled=False, stale=objects.job is not Job.ABSENT)
+
+
+def with_job(objects: Objects) -> Objects:
+    """Return the objects after a prefetch Job was created."""
+    return objects._replace(job=Job.RUNNING, job_uid=1 - objects.job_uid, stale=False)
+
+
+def without_job(objects: Objects) -> Objects:
+    """Return the objects after the Job was deleted."""
+    return objects._replace(job=Job.ABSENT, stale=False)
+
+
+def with_pods(objects: Objects, pods: Pods) -> Objects:
+    """Return the objects after the Pods changed."""
+    return objects._replace(pods=pods, proved=objects.proved or pods is Pods.ALL_READY)
+
+
+def with_deployment(objects: Objects, *, exists: bool) -> Objects:
+    """Return the objects after the Deployment was created or deleted, which leaves no Pod of it."""
+    return objects._replace(deployment=exists, pods=Pods.NONE, proved=False)

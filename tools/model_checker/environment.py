@@ -1,0 +1,153 @@
+"""Everything that happens around the reconciler: ordinary progress, and disturbances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from tools.model_checker import clock
+from tools.model_checker.cluster import (
+    NOTHING,
+    Job,
+    Objects,
+    Pods,
+    Store,
+    with_deployment,
+    with_pods,
+)
+from tools.model_checker.hazard import Hazard
+from tools.model_checker.judge import Judge
+from tools.model_checker.passes import restarted, settled
+from tools.model_checker.plan import next_writes
+from tools.model_checker.properties import write_violation
+from tools.model_checker.scenario import MODELS, NAMES, Registry
+from tools.model_checker.state import State
+from tools.model_checker.step import Step
+
+TICKS = (31, 301, 1801)
+"""Steps of the clock in seconds: beyond grace and debounce, beyond the window, beyond every deadline."""
+_STORE_DELETED = "store deleted by a person"
+RETRIES = 1
+"""How often the retry annotation is set at most."""
+
+
+class Move(StrEnum):
+    """What the cluster does by itself."""
+
+    JOB_DONE = "Job done"
+    POD_READY = "one more Pod ready"
+    STORE_GONE = "store gone"
+
+
+def progress(judge: Judge, state: State) -> Iterator[Step]:
+    """Yield what happens by itself: the engine's writes, Jobs that end well, Pods that become ready, time."""
+    yield from engine_writes(judge, state)
+    for index, objects in enumerate(state.cluster.revisions):
+        for what, after in moves(objects):
+            yield Step(f"{what} of {NAMES[index]}", state._replace(cluster=state.cluster.with_revision(index, after)))
+    for seconds in TICKS:
+        yield Step(f"{seconds} s pass", elapsed(judge, state, seconds))
+    if state.seen is not None:
+        yield Step("the watch comes back", state._replace(seen=None))
+
+
+def engine_writes(judge: Judge, state: State) -> Iterator[Step]:
+    """Yield the next writes of the operation in flight."""
+    if state.operation is None:
+        return
+    for write in next_writes(state.operation, state.cluster):
+        after = settled(state._replace(cluster=write.cluster), state.operation)
+        yield Step(f"engine: {write.label}", after, violation=write_violation(judge, state, write))
+
+
+def elapsed(judge: Judge, state: State, seconds: int) -> State:
+    """Return the state some time later; a Job's own deadline is the longest."""
+    cluster = state.cluster
+    if seconds == TICKS[-1]:
+        for index, objects in enumerate(cluster.revisions):
+            if objects.job is Job.RUNNING:
+                cluster = cluster.with_revision(index, objects._replace(job=Job.EXPIRED))
+    status = judge.later(state.status, seconds)
+    # No process was there to tell the promotion within the time that one tells it again.
+    forgiven = state.owed and not state.known and not judge.retells(status)
+    return state._replace(status=status, cluster=cluster, owed=state.owed and not forgiven)
+
+
+def moves(objects: Objects) -> Iterator[tuple[Move, Objects]]:
+    """Yield what the cluster does about a revision's objects by itself."""
+    if objects == NOTHING:
+        return
+    usable = objects.store in (Store.PRESENT, Store.RECOVERING)
+    if objects.job is Job.RUNNING and objects.store is not Store.ABSENT:
+        yield Move.JOB_DONE, objects._replace(job=Job.COMPLETE, filled=not objects.stale or objects.filled)
+    if objects.deployment and objects.filled and usable and objects.pods is not Pods.ALL_READY:
+        more = Pods.ALL_READY if objects.pods is Pods.ONE_READY else Pods.ONE_READY
+        yield Move.POD_READY, with_pods(objects, more)
+    if objects.store is Store.TERMINATING and not objects.deployment and objects.job is not Job.RUNNING:
+        yield Move.STORE_GONE, objects._replace(store=Store.ABSENT, filled=False)
+
+
+def disturbances(judge: Judge, state: State) -> Iterator[Step]:
+    """Yield what somebody or something does to the run."""
+    for label, after, hazard in _disturbed(judge, state):
+        if after != state:
+            yield Step(label, after, disturbs=True, hazard=hazard)
+
+
+def _disturbed(judge: Judge, state: State) -> Iterator[tuple[str, State, Hazard | None]]:
+    for label, after in (*_edits(judge, state), *_faults(judge, state)):
+        yield label, after, None
+    stable = judge.known(state.status).stable
+    for index, objects in enumerate(state.cluster.revisions):
+        for what, changed in _harm(objects):
+            after = state._replace(cluster=state.cluster.with_revision(index, changed))
+            hazard = Hazard.DELETED_STORE if index != stable and what == _STORE_DELETED else None
+            yield f"{what} of {NAMES[index]}", after, hazard
+    without = state._replace(cluster=state.cluster._replace(service=None))
+    yield "Service deleted by a person", without, Hazard.DELETED_SERVICE
+
+
+def _edits(judge: Judge, state: State) -> Iterator[tuple[str, State]]:
+    spec = state.spec
+    edited = {f"spec asks for {NAMES[model]}": spec._replace(model=model) for model in range(len(MODELS))}
+    edited["promotion policy changed"] = spec._replace(manual=not spec.manual)
+    edited["stabilization window changed"] = spec._replace(window=not spec.window)
+    if spec.retry < RETRIES:
+        edited["retry annotation set"] = spec._replace(retry=spec.retry + 1)
+    known = judge.known(state.status)
+    for approved in (known.candidate, known.stable):
+        if approved is None:
+            continue
+        edited[f"{NAMES[approved]} approved"] = spec._replace(approval=approved)
+    for label, after in edited.items():
+        yield label, state._replace(spec=after)
+    for registry in Registry:
+        yield f"the registry {registry.value}", state._replace(registry=registry)
+
+
+def _harm(objects: Objects) -> Iterator[tuple[str, Objects]]:
+    if objects.job is Job.RUNNING:
+        yield "Job failed", objects._replace(job=Job.FAILED)
+        yield "Job failed for good", objects._replace(job=Job.FAILED_FOR_GOOD)
+    if objects.store in (Store.PRESENT, Store.RECOVERING):
+        mounted = objects.deployment or objects.job is Job.RUNNING
+        gone = {"store": Store.TERMINATING} if mounted else {"store": Store.ABSENT, "filled": False}
+        yield _STORE_DELETED, objects._replace(**gone)
+    if not objects.deployment:
+        return
+    yield "Deployment deleted by a person", with_deployment(objects, exists=False)
+    yield "Pods crash", with_pods(objects, Pods.CRASHING)
+    yield "Pods report other bytes", with_pods(objects, Pods.MISMATCHED)
+    without = with_pods(objects, Pods.NONE)
+    if objects.store is Store.TERMINATING and objects.job is not Job.RUNNING:
+        without = without._replace(store=Store.ABSENT, filled=False)
+    yield "Pods deleted by a person", without
+
+
+def _faults(judge: Judge, state: State) -> Iterator[tuple[str, State]]:
+    if state.operation is not None:
+        yield "the engine operation fails", state._replace(operation=None, broken=True)
+    yield "the process dies", restarted(state)
+    yield "the clock is set back", state._replace(status=judge.later(state.status, clock.BACKWARDS))
+    if state.seen is None:
+        yield "the watch is lost", state._replace(seen=state.cluster)

@@ -1,0 +1,213 @@
+"""Runs the real decision code on abstract states, and gives every persisted status a number.
+
+Equal questions are asked once: a state machine without I/O may be remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from api.conditions import EventReason, Reason
+from api.status import DecisionModelStatus, RevisionStatus
+from reconciler.rollout import (
+    Decision,
+    Facts,
+    PrefetchFacts,
+    PrefetchState,
+    RevisionFacts,
+    ServingFacts,
+    StoreState,
+)
+from reconciler.rollout.promotion import recent_promotion
+from tools.model_checker import clock
+from tools.model_checker.cluster import NOTHING, Cluster, Job, Objects, Pods, Store
+from tools.model_checker.plan import Plan, plan_of
+from tools.model_checker.scenario import INDEX, REVISIONS, Registry, Spec, answer, model_of, resolution
+
+Decide = Callable[[Facts], Decision]
+
+_STORES = {
+    Store.ABSENT: StoreState.ABSENT,
+    Store.PRESENT: StoreState.PRESENT,
+    Store.RECOVERING: StoreState.RECOVERING,
+    Store.TERMINATING: StoreState.TERMINATING,
+}
+_JOBS = {
+    Job.ABSENT: PrefetchFacts(),
+    Job.RUNNING: PrefetchFacts(state=PrefetchState.RUNNING),
+    Job.EXPIRED: PrefetchFacts(state=PrefetchState.RUNNING, expired=True),
+    Job.COMPLETE: PrefetchFacts(state=PrefetchState.COMPLETE),
+    Job.FAILED: PrefetchFacts(state=PrefetchState.FAILED, failure="Transient"),
+    Job.FAILED_FOR_GOOD: PrefetchFacts(state=PrefetchState.FAILED, failure="DigestMismatch", permanent=True),
+}
+
+
+_Question = tuple[Spec, int | Registry, int, Cluster, bool]
+
+
+class Verdict(NamedTuple):
+    """What a pass decides, in the scenario's terms.
+
+    Attributes:
+        status: The new status.
+        plan: What the stack should hold; None where it must stay as it is.
+        promotes: The revision that becomes the stable by promotion.
+        tells: How many `Promoted` Events there are; -1 if one is not of the occasion that the new status records.
+        discards: Jobs (revision, UID) that are to run again.
+        consumes_approval: Whether the annotation goes.
+    """
+
+    status: int
+    plan: Plan | None
+    promotes: int | None
+    tells: int
+    discards: tuple[tuple[int, int], ...]
+    consumes_approval: bool
+
+
+class Known(NamedTuple):
+    """The revisions that a status names."""
+
+    stable: int | None
+    candidate: int | None
+    previous: int | None
+    failed: int | None
+
+
+class Judge:
+    """Decides with `decide`, which is the real one unless a test puts a faulty one in its place."""
+
+    def __init__(self, decide: Decide) -> None:
+        self._decide = decide
+        self._statuses: list[DecisionModelStatus] = []
+        self._numbers: dict[str, int] = {}
+        self._verdicts: dict[_Question, Verdict] = {}
+        self._answers: dict[tuple[Spec, Registry, int], int | Registry] = {}
+        self._aged: dict[tuple[int, int], int] = {}
+        self._known: dict[int, Known] = {}
+        self._number(DecisionModelStatus(), 0)
+
+    def status(self, number: int) -> DecisionModelStatus:
+        """Return the status of a number."""
+        return self._statuses[number]
+
+    def known(self, number: int) -> Known:
+        """Return the revisions that a status names."""
+        found = self._known.get(number)
+        if found is None:
+            status = self._statuses[number]
+            previous = status.previous_revision
+            found = self._known[number] = Known(
+                stable=_index(status.stable_revision),
+                candidate=_index(status.candidate_revision),
+                previous=None if previous is None else _index(previous.revision),
+                failed=_index(status.failed_revision),
+            )
+        return found
+
+    def later(self, number: int, seconds: int) -> int:
+        """Return the status as it looks `seconds` later."""
+        key = (number, seconds)
+        if key not in self._aged:
+            self._aged[key] = self._number(self._statuses[number], seconds)
+        return self._aged[key]
+
+    def retells(self, number: int) -> bool:
+        """Whether a process that starts now tells the last promotion again."""
+        status = self._statuses[number]
+        note, at = recent_promotion(status, clock.NOW), status.last_promotion_time
+        return note is not None and at is not None and note.occasion == at.isoformat()
+
+    def verdict(self, spec: Spec, registry: Registry, number: int, view: Cluster, *, broken: bool) -> Verdict:
+        """Decide about a DecisionModel with that spec and status, and with what can be seen of its objects."""
+        answered = self._answer(spec, registry, number)
+        looked_at = {answered, *self.known(number)}
+        seen = tuple(_seen(objects) if index in looked_at else NOTHING for index, objects in enumerate(view.revisions))
+        question = (spec, answered, number, Cluster(seen, view.service), broken)
+        if question not in self._verdicts:
+            self._verdicts[question] = self._judge(*question[:-1], broken=broken)
+        return self._verdicts[question]
+
+    def _answer(self, spec: Spec, registry: Registry, number: int) -> int | Registry:
+        key = (spec, registry, number)
+        if key not in self._answers:
+            self._answers[key] = answer(spec, registry, self._statuses[number])
+        return self._answers[key]
+
+    def _judge(self, spec: Spec, answered: int | Registry, number: int, view: Cluster, *, broken: bool) -> Verdict:
+        before = self._statuses[number]
+        decision = self._decide(
+            Facts(
+                now=clock.NOW,
+                model=model_of(spec, before),
+                resolution=resolution(answered),
+                revisions={REVISIONS[index].hash: _facts(view, index) for index in range(len(REVISIONS))},
+                service_selects=None if view.service is None else REVISIONS[view.service].hash,
+                stack_failure="EngineFailed: injected" if broken else None,
+            )
+        )
+        after = decision.status
+        promoted_at = "" if after.last_promotion_time is None else after.last_promotion_time.isoformat()
+        told = [event for event in decision.events if event.reason is EventReason.PROMOTED]
+        return Verdict(
+            status=self._number(after, 0),
+            plan=None if decision.stack is None else plan_of(decision.stack),
+            promotes=_promoted(before, after),
+            tells=len(told) if all(event.occasion == promoted_at for event in told) else -1,
+            discards=tuple(_job(uid) for uid in decision.discarded_jobs),
+            consumes_approval=decision.approval_consumed,
+        )
+
+    def _number(self, status: DecisionModelStatus, seconds: int) -> int:
+        status = clock.aged(status, seconds)
+        text = status.model_dump_json(exclude_defaults=True)
+        number = self._numbers.setdefault(text, len(self._statuses))
+        if number == len(self._statuses):
+            self._statuses.append(status)
+        return number
+
+
+def _index(record: RevisionStatus | None) -> int | None:
+    return None if record is None else INDEX[record.hash]
+
+
+def _promoted(before: DecisionModelStatus, after: DecisionModelStatus) -> int | None:
+    """Return the revision that was promoted: the way back after a promotion is none."""
+    old, new = _index(before.stable_revision), _index(after.stable_revision)
+    went_back = old is not None and _index(after.failed_revision) == old
+    return None if new == old or went_back else new
+
+
+def _seen(objects: Objects) -> Objects:
+    """Return the objects without what no pass can see."""
+    return objects._replace(filled=False, proved=False)
+
+
+def _facts(view: Cluster, index: int) -> RevisionFacts:
+    objects = view.revisions[index]
+    job = _JOBS[objects.job]
+    if objects.job is not Job.ABSENT:
+        job = PrefetchFacts(
+            state=job.state,
+            uid=f"{index}-{objects.job_uid}",
+            stale=objects.stale,
+            expired=job.expired,
+            failure=job.failure,
+            permanent=job.permanent,
+        )
+    return RevisionFacts(store=_STORES[objects.store], prefetch=job, serving=_serving(objects))
+
+
+def _serving(objects: Objects) -> ServingFacts:
+    return ServingFacts(
+        exists=objects.deployment,
+        model_ready=objects.pods.ready,
+        mismatched_gates=(Reason.DIGEST_MISMATCH,) if objects.pods is Pods.MISMATCHED else (),
+        crash_looping=objects.pods is Pods.CRASHING,
+    )
+
+
+def _job(uid: str) -> tuple[int, int]:
+    index, _, number = uid.partition("-")
+    return int(index), int(number)

@@ -1,0 +1,91 @@
+"""A pass of the reconciler, whole or cut short, in the order in which the controller carries decisions out.
+
+Status write, Events, approval removed, Jobs discarded, engine operation started in the background. Wherever the process
+dies a new one starts: it has lost its watch cache and its memory, and its engine operation has ended half-way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tools.model_checker.cluster import NOTHING, Cluster, without_job
+from tools.model_checker.hazard import Hazard
+from tools.model_checker.judge import Judge, Verdict
+from tools.model_checker.plan import Plan, next_writes
+from tools.model_checker.properties import pass_violation
+from tools.model_checker.state import State
+from tools.model_checker.step import Step
+
+
+def restarted(state: State) -> State:
+    """Return the state after the process died and another one started."""
+    return state._replace(known=False, seen=None, operation=None, broken=False)
+
+
+def whole_pass(judge: Judge, state: State) -> Step:
+    """Make one pass that nothing disturbs."""
+    verdict, written = _begin(judge, state)
+    violation = pass_violation(judge, state, verdict)
+    told = _told(written, verdict)
+    return Step("pass", _act(told, verdict), violation=violation)
+
+
+def passes(judge: Judge, state: State) -> Iterator[Step]:
+    """Yield the passes that can be made in a state, cut short ones included."""
+    verdict, written = _begin(judge, state)
+    violation = pass_violation(judge, state, verdict)
+    removed = Hazard.REMOVED_MEANWHILE if _being_removed(state, verdict) else None
+    told = _told(written, verdict)
+    done = _act(told, verdict)
+    yield Step("pass", done, hazard=removed, violation=violation)
+    if verdict.status != state.status:
+        yield Step("pass dies right after the status write", restarted(written), disturbs=True, hazard=removed)
+        unanswered = removed if verdict.promotes is None else Hazard.LOST_ANSWER
+        yield Step("pass does not learn that its status write held", written, disturbs=True, hazard=unanswered)
+    if done != told:
+        yield Step("pass dies after its Events, before it acts", restarted(told), disturbs=True, hazard=removed)
+
+
+def _being_removed(state: State, verdict: Verdict) -> bool:
+    """Whether the decision relies on a revision that the operation in flight is removing."""
+    if state.operation is None or verdict.plan is None:
+        return False
+    kept = {each.revision for each in state.operation.revisions}
+    wanted = {each.revision for each in verdict.plan.revisions}
+    return any(state.cluster.revisions[index] != NOTHING for index in wanted - kept)
+
+
+def _begin(judge: Judge, state: State) -> tuple[Verdict, State]:
+    """Return the decision, and the state as it is right after the status write."""
+    verdict = judge.verdict(state.spec, state.registry, state.status, state.view, broken=state.broken)
+    owed = state.owed and (state.known or not judge.retells(state.status))
+    if verdict.promotes is None:
+        return verdict, state._replace(status=verdict.status, known=True, owed=owed)
+    proved = state.proved | {verdict.promotes}
+    return verdict, state._replace(status=verdict.status, known=True, owed=True, proved=proved)
+
+
+def _told(state: State, verdict: Verdict) -> State:
+    return state._replace(owed=False) if verdict.tells else state
+
+
+def _act(state: State, verdict: Verdict) -> State:
+    if verdict.consumes_approval:
+        state = state._replace(spec=state.spec._replace(approval=None))
+    state = state._replace(cluster=_without_jobs(state.cluster, verdict.discards))
+    if state.operation is not None or verdict.plan is None or not next_writes(verdict.plan, state.view):
+        return state
+    return settled(state._replace(operation=verdict.plan), verdict.plan)
+
+
+def settled(state: State, plan: Plan) -> State:
+    """Return the state, with the operation ended if there is nothing left to write."""
+    return state if next_writes(plan, state.cluster) else state._replace(operation=None, broken=False)
+
+
+def _without_jobs(cluster: Cluster, discards: tuple[tuple[int, int], ...]) -> Cluster:
+    for index, uid in discards:
+        objects = cluster.revisions[index]
+        if objects.job_uid == uid:
+            cluster = cluster.with_revision(index, without_job(objects))
+    return cluster

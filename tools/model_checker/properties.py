@@ -1,0 +1,78 @@
+"""What must hold in every state and of every step (spec sections 5.4, 5.6, 5.8)."""
+
+from __future__ import annotations
+
+from tools.model_checker.judge import Judge, Verdict
+from tools.model_checker.plan import Plan, Write
+from tools.model_checker.scenario import NAMES
+from tools.model_checker.state import State
+from tools.model_checker.violation import Property, Violation
+
+
+def state_violation(judge: Judge, state: State) -> Violation | None:
+    """Return how the state breaks a property: traffic is on a proved revision that the status names."""
+    service = state.cluster.service
+    if service is None:
+        return None
+    known = judge.known(state.status)
+    if service not in (known.stable, known.previous, known.failed):
+        return Violation(
+            Property.TRAFFIC, f"the Service selects {NAMES[service]}, which the persisted status does not know"
+        )
+    if service not in state.proved:
+        return Violation(Property.TRAFFIC, f"the Service selects {NAMES[service]}, which never proved itself")
+    return None
+
+
+def pass_violation(judge: Judge, state: State, verdict: Verdict) -> Violation | None:
+    """Return how a decision breaks a property: promotions need proof, are told once, and what is selected is kept."""
+    promoted = verdict.promotes
+    if promoted is not None and not state.cluster.revisions[promoted].proved:
+        return Violation(Property.PROOF, f"{NAMES[promoted]} is promoted although not all its Pods were ever ready")
+    if verdict.tells != (promoted is not None):
+        return Violation(
+            Property.TELLING, f"{verdict.tells} Events for {int(promoted is not None)} promotions in one pass"
+        )
+    return None if verdict.plan is None else _plan_violation(judge, state, verdict, verdict.plan)
+
+
+def _plan_violation(judge: Judge, state: State, verdict: Verdict, plan: Plan) -> Violation | None:
+    for each in plan.revisions:
+        objects = state.view.revisions[each.revision]
+        if each.serve and not objects.deployment and not objects.filled:
+            return Violation(Property.STORE, f"Pods of {NAMES[each.revision]} are started on a store without files")
+    planned = {each.revision for each in plan.revisions}
+    selected = state.view.service
+    if selected is not None and selected not in planned:
+        return Violation(Property.SELECTED, f"the plan drops {NAMES[selected]}, which the live Service selects")
+    stable = judge.known(verdict.status).stable
+    if stable is not None and stable not in planned:
+        return Violation(Property.STABLE, f"the plan drops the stable {NAMES[stable]}")
+    return None
+
+
+def write_violation(judge: Judge, state: State, write: Write) -> Violation | None:
+    """Return how a write of the engine breaks a property: nothing goes that is selected or that serves."""
+    if write.switches:
+        return _switch_violation(state, write)
+    if write.deletes is None:
+        return None
+    what, index = write.deletes
+    if what == "Job":
+        return None
+    if state.cluster.service == index:
+        return Violation(
+            Property.SELECTED, f"the {what} of {NAMES[index]} is deleted while the live Service selects it"
+        )
+    if judge.known(state.status).stable == index:
+        return Violation(Property.STABLE, f"the {what} of {NAMES[index]} is deleted while it is the persisted stable")
+    return None
+
+
+def _switch_violation(state: State, write: Write) -> Violation | None:
+    before, after = state.cluster.service, write.cluster.service
+    if before is None or after is None or write.cluster.revisions[after].deployment:
+        return None
+    return Violation(
+        Property.TRAFFIC, f"the Service is switched from {NAMES[before]} to {NAMES[after]}, which has no Deployment"
+    )

@@ -1,0 +1,100 @@
+"""The revisions and specs that a check is about, and the DecisionModels made of them."""
+
+from __future__ import annotations
+
+import functools
+from enum import StrEnum
+from typing import NamedTuple
+
+from api.decisionmodel import DecisionModel
+from api.keys import PROMOTE_ANNOTATION, RETRY_ANNOTATION
+from api.status import DecisionModelStatus, RevisionStatus
+from reconciler.controller.revisions import known_digest
+from reconciler.rollout import ResolutionFailed, Resolved, TagMissing
+from reconciler.rollout.facts import Resolution
+from tools.model_checker.cluster import REPLICAS
+
+MODELS = ("laya:a", "laya:b", "laya:c")
+NAMES = ("A", "B", "C", "B'")
+"""B' is what the tag of B stands for once it has moved."""
+
+
+def _revision(name: str, model: str, digit: str) -> RevisionStatus:
+    return RevisionStatus(
+        hash=digit * 16,
+        engine="ollaya",
+        model=model,
+        digest=digit * 64,
+        device="cpu",
+        image=f"registry.example/ollaya@sha256:{digit * 64}" if name == "C" else "registry.example/ollaya:0.12.0",
+        runtime_version="0.12.0",
+        placement="none",
+    )
+
+
+REVISIONS = tuple(
+    _revision(name, model, digit) for name, model, digit in zip(NAMES, (*MODELS, MODELS[1]), "abcd", strict=True)
+)
+INDEX = {revision.hash: index for index, revision in enumerate(REVISIONS)}
+MOVED = {1: 3}
+"""Which revision the tag of a model stands for once it has moved, where another one is in the scenario."""
+
+
+class Registry(StrEnum):
+    """What the registry answers."""
+
+    AS_EVER = "answers as ever"
+    MOVED = "answers with another digest"
+    MISSING = "knows the tag no more"
+    FAILING = "fails"
+
+
+class Spec(NamedTuple):
+    """The declared part of a DecisionModel: `model` an index of `MODELS`, annotations included."""
+
+    model: int = 0
+    manual: bool = False
+    window: bool = True
+    retry: int = 0
+    approval: int | None = None
+
+
+def answer(spec: Spec, registry: Registry, status: DecisionModelStatus) -> int | Registry:
+    """Return the revision that the spec resolves to, or how the registry disappoints.
+
+    A digest that is recorded already needs no registry.
+    """
+    digest = known_digest(model_of(spec, status).spec, status)
+    if digest is not None:
+        return next(index for index, each in enumerate(REVISIONS) if each.digest == digest)
+    if registry in (Registry.MISSING, Registry.FAILING):
+        return registry
+    return MOVED.get(spec.model, spec.model) if registry is Registry.MOVED else spec.model
+
+
+def resolution(answered: int | Registry) -> Resolution:
+    """Return the fact that an answer amounts to."""
+    if answered is Registry.MISSING:
+        return TagMissing(message="no such tag")
+    if isinstance(answered, Registry):
+        return ResolutionFailed(message="connection refused")
+    return Resolved(revision=REVISIONS[answered])
+
+
+def model_of(spec: Spec, status: DecisionModelStatus) -> DecisionModel:
+    """Return the DecisionModel with that spec and status."""
+    return _declared(spec).model_copy(update={"status": status})
+
+
+@functools.cache
+def _declared(spec: Spec) -> DecisionModel:
+    annotations = {RETRY_ANNOTATION: str(spec.retry)} if spec.retry else {}
+    if spec.approval is not None:
+        annotations[PROMOTE_ANNOTATION] = REVISIONS[spec.approval].hash
+    rollout = {
+        "promotion": "Manual" if spec.manual else "Automatic",
+        "stabilization": "5m" if spec.window else "0s",
+    }
+    metadata = {"name": "router", "namespace": "default", "uid": "1", "generation": 1, "annotations": annotations}
+    fields = {"model": MODELS[spec.model], "replicas": REPLICAS, "rollout": rollout}
+    return DecisionModel.model_validate({"metadata": metadata, "spec": fields})

@@ -1,0 +1,46 @@
+"""One state of the whole: what is declared, persisted, and live, what the process remembers, and what was proved."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tools.model_checker.cluster import NOTHING, Cluster
+from tools.model_checker.plan import Plan
+from tools.model_checker.scenario import REVISIONS, Registry, Spec
+
+
+class State(NamedTuple):
+    """A state.
+
+    Attributes:
+        spec: What is declared.
+        registry: What the registry answers.
+        status: The persisted status, as a number that `Judge` gave it.
+        cluster: What is live.
+        seen: What the watch cache shows while its watch is lost; None while it shows what is live.
+        operation: What the engine is converging to.
+        broken: Whether the last operation failed.
+        known: Whether this process has made a pass already.
+        proved: Revisions that were promoted with proof and that somebody may still depend on.
+        owed: Whether the last persisted promotion was not told yet.
+    """
+
+    spec: Spec
+    registry: Registry
+    status: int
+    cluster: Cluster
+    seen: Cluster | None = None
+    operation: Plan | None = None
+    broken: bool = False
+    known: bool = False
+    proved: frozenset[int] = frozenset()
+    owed: bool = False
+
+    @property
+    def view(self) -> Cluster:
+        """What a pass would see of the cluster."""
+        return self.cluster if self.seen is None else self.seen
+
+
+FIRST = State(spec=Spec(), registry=Registry.AS_EVER, status=0, cluster=Cluster(revisions=(NOTHING,) * len(REVISIONS)))
+"""A DecisionModel that was just created."""

@@ -1,0 +1,37 @@
+"""The properties by name, and how one is reported broken."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Property(StrEnum):
+    """What is checked."""
+
+    TRAFFIC = "traffic"
+    """The Service selects only what was promoted with proof, what the persisted status names, and what has Pods."""
+    PROOF = "proof"
+    """A revision is promoted only when all Pods of its Deployment were ready."""
+    TELLING = "telling"
+    """There is exactly one `Promoted` Event for each persisted promotion."""
+    SELECTED = "selected"
+    """Nothing that the live Service selects is dropped."""
+    STABLE = "stable"
+    """The stable revision's store and Deployment are never removed."""
+    STORE = "store"
+    """No Pods are started on a store without files."""
+    REST = "rest"
+    """A run that nobody disturbs any more comes to rest, with traffic on the stable."""
+    LEFTOVERS = "leftovers"
+    """At rest nothing is left but what serves and what waits for approval."""
+
+
+class Violation(NamedTuple):
+    """A broken property."""
+
+    broken: Property
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.broken}: {self.message}"
