@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from api.errors import InvalidQuantityError
@@ -27,4 +27,4 @@ def less(value: Any, than: str | Decimal) -> bool:
 
 def mebibytes(amount: Decimal) -> str:
     """Return an amount of bytes as a quantity, rounded up."""
-    return f"{-(-amount // 1024**2)}Mi"
+    return f"{(amount / 1024**2).to_integral_value(ROUND_CEILING)}Mi"

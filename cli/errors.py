@@ -1,0 +1,23 @@
+"""How a command ends (exit codes) and the one kind of error that it ends with."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import click
+
+
+class ExitCode(IntEnum):
+    """What a pipeline learns without reading anything."""
+
+    CLEAN = 0
+    REFUSED = 2
+    """What was asked about must not be applied."""
+    ERROR = 3
+    """The question could not be answered: unusable input or wrong usage."""
+
+
+class InputError(click.ClickException):
+    """Something that was given cannot be used; the message names it and, within a file, the line."""
+
+    exit_code = ExitCode.ERROR

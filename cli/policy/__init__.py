@@ -1,0 +1,1 @@
+"""`dmctl policy`: the rules over manifests, without a cluster."""

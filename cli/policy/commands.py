@@ -1,0 +1,82 @@
+"""The commands of `dmctl policy`: options in, reports and exit codes out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, BinaryIO, TypeVar
+
+import click
+
+from cli.errors import InputError
+from cli.manifests.sources import read_document, read_manifests
+from cli.policy.reports import REPORTS
+from cli.policy.verdict import judge
+from policy import RULES, Configuration, PolicyConfigurationError, read_configuration
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _configurable(command: Command) -> Command:
+    """Give a command the options that say which rules apply."""
+    environment = click.option("--environment", metavar="NAME", help="The environment the manifests are meant for.")
+    config = click.option("--config", metavar="FILE", help="Levels and parameters of the rules, in YAML.")
+    decorated: Command = config(environment(command))
+    return decorated
+
+
+@click.group(help="Judge manifests by the platform's rules.")
+def policy() -> None:
+    """Group the commands."""
+
+
+@policy.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@_configurable
+@click.option("-o", "--output", type=click.Choice([*REPORTS]), default="text", help="The report's format (text).")
+def check(files: tuple[str, ...], config: str | None, environment: str | None, output: str) -> int:
+    """Judge the manifests in files, directories or standard input (-), without a cluster.
+
+    DecisionModels are judged together with the objects that would be rendered for them. Ends with 0 when they may be
+    applied (also with advisory findings), with 2 when they may not, and with 3 when they cannot be judged.
+    """
+    # A second for the Pulumi SDK, which no other command needs.
+    from cli.policy.offline import rendered_objects  # noqa: PLC0415
+
+    stdin = sys.stdin.buffer
+    configuration = _configuration(config, environment, stdin)
+    read = read_manifests(files, stdin)
+    if not read.manifests:
+        raise InputError(f"{', '.join(files)}: there are no manifests to judge")
+    verdict = judge(read, configuration, rendered_objects)
+    click.echo(REPORTS[output](verdict), color=False if os.environ.get("NO_COLOR") else None)
+    return verdict.exit_code
+
+
+@policy.command(name="list")
+@_configurable
+def list_rules(config: str | None, environment: str | None) -> None:
+    """List the rules with the levels that apply."""
+    configuration = _configuration(config, environment, sys.stdin.buffer)
+    width = max(len(rule.id) for rule in RULES)
+    for rule in RULES:
+        click.echo(f"{rule.id:<{width}}  {configuration.level(rule):<9}  {rule.why}")
+
+
+@policy.command()
+@_configurable
+def pack_config(config: str | None, environment: str | None) -> None:
+    """Print the same configuration for `pulumi preview --policy-pack-config`."""
+    configuration = _configuration(config, environment, sys.stdin.buffer)
+    click.echo(json.dumps(configuration.for_pack(), indent=2))
+
+
+def _configuration(file: str | None, environment: str | None, stdin: BinaryIO) -> Configuration:
+    document = None if file is None else read_document(file, stdin)
+    try:
+        return read_configuration(document, environment)
+    except PolicyConfigurationError as error:
+        lines = (f"{file}: {line}" for line in str(error).splitlines())
+        raise InputError("\n".join(lines)) from error
