@@ -29,10 +29,11 @@ from reconciler.driver import DriverError, DriverSettings, StackDriver
 from reconciler.engine.registry import RegistryClient
 from reconciler.engine.runtime import RuntimeClient
 from reconciler.kernel.background import BackgroundTasks, TaskKey
+from reconciler.kernel.certificates import context_from_files, self_signed_context
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.errors import KernelError
 from reconciler.kernel.events import EventRecorder
-from reconciler.kernel.health import HttpServer, check_route, metrics_route
+from reconciler.kernel.health import BindAddress, HttpServer, check_route, metrics_route
 from reconciler.kernel.json_log import configure_logging
 from reconciler.kernel.lease import LeaderElector
 from reconciler.kernel.metrics import (
@@ -46,6 +47,7 @@ from reconciler.kernel.queue import WorkQueue
 from reconciler.kernel.reflector import Reflector, reflectors_for
 from reconciler.kernel.resources import ObjectKey
 from reconciler.kernel.runner import Runner
+from reconciler.kernel.scrape_access import ScrapeAccess
 from reconciler.kernel.timing import REAL_TIME, Timing
 from reconciler.kernel.workers import Workers
 from reconciler.options import Options, declared, read_options
@@ -173,6 +175,7 @@ class Reconciliation:
         # The first pass starts the sweep, so there has to be one even if no DecisionModel is left.
         self.queue.add(_NO_OBJECT)
         try:
+            runner.servers = self._servers(runner)
             await self.driver.start()
             await runner.run()
         finally:
@@ -223,8 +226,16 @@ class Reconciliation:
             }
             servers.append(HttpServer(self.options.health, routes))
         if self.options.metrics is not None:
-            servers.append(HttpServer(self.options.metrics, {"/metrics": metrics_route(self.registry)}))
+            servers.append(self._metrics_server(self.options.metrics))
         return servers
+
+    def _metrics_server(self, address: BindAddress) -> HttpServer:
+        routes = {"/metrics": metrics_route(self.registry)}
+        if not self.options.metrics_secure:
+            return HttpServer(address, routes)
+        files = self.options.metrics_certificate
+        tls = context_from_files(files) if files else self_signed_context(socket.gethostname(), self.timing.now())
+        return HttpServer(address, routes, tls=tls, admit=ScrapeAccess(self.client, clock=self.timing.clock).admit)
 
 
 def _driver_settings(options: Options) -> DriverSettings:

@@ -26,6 +26,7 @@ from reconciler.engine.registry_policy import (
     parse_allowed_registries,
     parse_endpoint,
 )
+from reconciler.kernel.certificates import CertificateFiles
 from reconciler.kernel.errors import KernelError
 from reconciler.kernel.health import BindAddress, parse_bind_address
 
@@ -46,6 +47,10 @@ class Options:
     leader_elect: bool
     workers: int
     metrics: BindAddress | None
+    metrics_secure: bool = False
+    """TLS, and only for scrapers that the API server admits."""
+    metrics_certificate: CertificateFiles | None = None
+    """None: one issued at start."""
     health: BindAddress | None
     kubeconfig: Path | None
     pulumi: Path
@@ -57,11 +62,10 @@ class Options:
     log_level: str
 
 
-def flag(name: str, help_: str) -> Callable[[Decorated], Decorated]:
+def flag(name: str, help_: str, *, default: bool = False) -> Callable[[Decorated], Decorated]:
     """Declare a boolean as Go programs have it: alone it means true, and it takes `=false`."""
-    return click.option(
-        name, is_flag=False, flag_value="true", default="false", type=bool, metavar="[=BOOL]", help=help_
-    )
+    text = str(default).lower()
+    return click.option(name, is_flag=False, flag_value="true", default=text, type=bool, metavar="[=BOOL]", help=help_)
 
 
 def ignored(name: str) -> Callable[[Decorated], Decorated]:
@@ -73,7 +77,15 @@ def ignored(name: str) -> Callable[[Decorated], Decorated]:
 
 _DECLARATIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--metrics-bind-address", default="0", metavar="ADDRESS", help="Where /metrics listens; 0: nowhere."),
-    flag("--metrics-secure", "Not available yet: metrics are served as plain HTTP, and only if this is false."),
+    flag("--metrics-secure", "TLS for /metrics, and only for accounts that may get it.", default=True),
+    click.option(
+        "--metrics-cert-path",
+        default="",
+        metavar="DIRECTORY",
+        help="Holds the certificate for /metrics; without one it is issued at start.",
+    ),
+    click.option("--metrics-cert-name", default="tls.crt", metavar="FILE", help="The certificate in it."),
+    click.option("--metrics-cert-key", default="tls.key", metavar="FILE", help="Its key."),
     click.option("--health-probe-bind-address", default=":8081", metavar="ADDRESS", help="/healthz and /readyz."),
     flag("--leader-elect", "Take a Lease first, so that only one of several replicas works."),
     click.option("--allowed-registries", default="ollaya.dev", metavar="HOSTS", help="Hosts a model may come from."),
@@ -130,11 +142,8 @@ _DECLARATIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--zap-log-level", default="info", type=click.Choice(["debug", "info", "error"]), help="Detail of the log."
     ),
-    # Metrics are plain HTTP and there is no webhook, so neither has certificates.
+    # Endpoints speak HTTP/1.1 only, and there is no webhook.
     ignored("--enable-http2"),
-    ignored("--metrics-cert-path"),
-    ignored("--metrics-cert-name"),
-    ignored("--metrics-cert-key"),
     ignored("--webhook-cert-path"),
     ignored("--webhook-cert-name"),
     ignored("--webhook-cert-key"),
@@ -154,9 +163,6 @@ def read_options(flags: Mapping[str, Any], environment: Mapping[str, str] = os.e
     Raises:
         click.BadParameter: One of them cannot be used; the message names it and says what to do.
     """
-    metrics = bind_address("--metrics-bind-address", flags["metrics_bind_address"])
-    if metrics is not None and flags["metrics_secure"]:
-        raise click.BadParameter("--metrics-secure is not available yet: leave it out, and keep the port to yourself")
     proxy = inherited_proxy(environment)
     return Options(
         controller=controller_settings(flags, proxy),
@@ -164,7 +170,9 @@ def read_options(flags: Mapping[str, Any], environment: Mapping[str, str] = os.e
         namespaces=parse_namespaces(flags["watch_namespaces"]),
         leader_elect=flags["leader_elect"],
         workers=flags["max_concurrent_reconciles"],
-        metrics=metrics,
+        metrics=bind_address("--metrics-bind-address", flags["metrics_bind_address"]),
+        metrics_secure=flags["metrics_secure"],
+        metrics_certificate=metrics_certificate(flags),
         health=bind_address("--health-probe-bind-address", flags["health_probe_bind_address"]),
         kubeconfig=flags["kubeconfig"],
         pulumi=flags["pulumi"],
@@ -175,6 +183,14 @@ def read_options(flags: Mapping[str, Any], environment: Mapping[str, str] = os.e
         console=flags["zap_encoder"] == "console",
         log_level=flags["zap_log_level"],
     )
+
+
+def metrics_certificate(flags: Mapping[str, Any]) -> CertificateFiles | None:
+    """Return the files that the flags name, None when they name no directory."""
+    if not flags["metrics_cert_path"]:
+        return None
+    directory = Path(flags["metrics_cert_path"])
+    return CertificateFiles(directory / flags["metrics_cert_name"], directory / flags["metrics_cert_key"])
 
 
 def state_backend(url: str) -> str:

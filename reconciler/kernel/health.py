@@ -1,17 +1,18 @@
-"""A tiny HTTP server for `/healthz`, `/readyz` and `/metrics`.
+"""A tiny HTTP server for `/healthz`, `/readyz` and `/metrics`, plain or under TLS.
 
 It answers GET and HEAD on a fixed table of paths and closes the connection after each answer. Every request has a
 size limit and a deadline, and there is a limit on open connections, so nothing that reaches the port can hurt the
-controller.
+controller. An ASGI server would bring routing, keep-alive and signal handling of its own, none of which belongs here.
 """
 
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -24,7 +25,24 @@ _HEAD_LIMIT = 8192
 _REQUEST_SECONDS = 5.0
 _MAX_CONNECTIONS = 64
 _BIND_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9.-]*)):(?P<port>[0-9]{1,5})")
+# RFC 6750, section 2.1. Names and schemes are matched whatever their case.
+_BEARER = re.compile(rb"authorization:[ \t]*bearer +(?P<token>[A-Za-z0-9._~+/-]+=*)[ \t]*", re.IGNORECASE)
 _TEXT = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked.
+
+    Attributes:
+        method: In capitals; "" when the request line is unreadable.
+        path: Without the query.
+        bearer_token: Of the one Authorization header, "" if there is none, several, or another kind.
+    """
+
+    method: str
+    path: str
+    bearer_token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +55,8 @@ class Response:
 
 
 Route = Callable[[], Response]
+Admission = Callable[[Request], Awaitable[HTTPStatus]]
+"""Decides whether a request is answered: OK, or the status to refuse it with."""
 Check = Callable[[], Iterable[str]]
 
 
@@ -83,12 +103,33 @@ def metrics_route(registry: CollectorRegistry) -> Route:
     return lambda: Response(HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_LATEST)
 
 
-class HttpServer:
-    """Serves a fixed table of routes on one address."""
+async def _admit_everybody(_: Request) -> HTTPStatus:
+    """The default of the admission."""
+    return HTTPStatus.OK
 
-    def __init__(self, address: BindAddress, routes: Mapping[str, Route]) -> None:
+
+class HttpServer:
+    """Serves a fixed table of routes on one address.
+
+    Args:
+        address: Where to listen.
+        routes: What to answer, by path.
+        tls: Serve under TLS with it; plain HTTP when None.
+        admit: Asked before any route that exists is answered.
+    """
+
+    def __init__(
+        self,
+        address: BindAddress,
+        routes: Mapping[str, Route],
+        *,
+        tls: ssl.SSLContext | None = None,
+        admit: Admission = _admit_everybody,
+    ) -> None:
         self._address = address
         self._routes = dict(routes)
+        self._tls = tls
+        self._admit = admit
         self._open = 0
         self.listening = asyncio.Event()
         self.port = 0
@@ -101,7 +142,9 @@ class HttpServer:
         """
         host = self._address.host or None
         try:
-            server = await asyncio.start_server(self._connected, host, self._address.port, limit=_HEAD_LIMIT)
+            server = await asyncio.start_server(
+                self._connected, host, self._address.port, limit=_HEAD_LIMIT, **self._tls_options()
+            )
         except OSError as error:
             raise BindError(f"cannot listen on {self._address.host}:{self._address.port}: {error}") from error
         async with server:
@@ -109,6 +152,12 @@ class HttpServer:
             self.listening.set()
             await server.serve_forever()
         raise AssertionError("serving ends by cancellation only")
+
+    def _tls_options(self) -> dict[str, Any]:
+        if self._tls is None:
+            return {}
+        limits = {"ssl_handshake_timeout": _REQUEST_SECONDS, "ssl_shutdown_timeout": _REQUEST_SECONDS}
+        return {"ssl": self._tls, **limits}
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1
@@ -124,38 +173,50 @@ class HttpServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        method, path = _parse_request_line(head)
-        response = self._respond(method, path)
+        request = _parse_request(head)
+        response = await self._respond(request)
+        # RFC 9110, section 15.5.2: whoever is not authenticated is told how to be.
+        challenge = ("WWW-Authenticate: Bearer",) if response.status is HTTPStatus.UNAUTHORIZED else ()
         lines = (
             f"HTTP/1.1 {response.status.value} {response.status.phrase}",
             f"Content-Type: {response.content_type}",
             f"Content-Length: {len(response.body)}",
+            *challenge,
             "Connection: close",
         )
-        writer.write("\r\n".join([*lines, "", ""]).encode() + (b"" if method == "HEAD" else response.body))
+        writer.write("\r\n".join([*lines, "", ""]).encode() + (b"" if request.method == "HEAD" else response.body))
         await writer.drain()
 
-    def _respond(self, method: str, path: str) -> Response:
-        if not method:
+    async def _respond(self, request: Request) -> Response:
+        if not request.method:
             return _plain(HTTPStatus.BAD_REQUEST)
-        route = self._routes.get(path)
+        route = self._routes.get(request.path)
         if route is None:
             return _plain(HTTPStatus.NOT_FOUND)
-        if method not in {"GET", "HEAD"}:
+        if request.method not in {"GET", "HEAD"}:
             return _plain(HTTPStatus.METHOD_NOT_ALLOWED)
         try:
-            return route()
+            admission = await self._admit(request)
+            return route() if admission is HTTPStatus.OK else _plain(admission)
         except Exception:  # noqa: BLE001 - a broken route must not look like a dead process
-            _log.exception("%s failed", path)
+            _log.exception("%s failed", request.path)
             return _plain(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def _parse_request_line(head: bytes) -> tuple[str, str]:
-    """Return method and path without query; both empty when the line is no HTTP/1 request."""
-    parts = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+def _parse_request(head: bytes) -> Request:
+    """Read a request; its method is empty when the first line is none of HTTP/1."""
+    line, *fields = head.split(b"\r\n")
+    parts = line.decode("latin-1").split(" ")
     if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
-        return "", ""
-    return parts[0], parts[1].partition("?")[0]
+        return Request("", "")
+    return Request(parts[0], parts[1].partition("?")[0], _bearer_token(fields))
+
+
+def _bearer_token(fields: Iterable[bytes]) -> str:
+    credentials = [line for line in fields if line.lower().startswith(b"authorization:")]
+    # Of several, another reader could take another one than we do.
+    match = _BEARER.fullmatch(credentials[0]) if len(credentials) == 1 else None
+    return match["token"].decode("ascii") if match else ""
 
 
 def _plain(status: HTTPStatus) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ import httpx2
 import pytest
 
 from reconciler.driver import DriverError
+from reconciler.kernel.certificates import CertificateError, CertificateFiles
 from reconciler.kernel.errors import KernelError
 from reconciler.kernel.health import BindAddress
 from reconciler.main import LEASE, _reasons
@@ -64,6 +66,35 @@ async def test_health_and_metrics_are_served(bed: Bed) -> None:
     assert 'decisionmodel_rollouts_total{name="router",namespace="default",result="promoted"} 1.0' in text
     assert 'controller_runtime_reconcile_total{controller="decisionmodel",result="success"}' in text
     assert "workqueue_depth" in text
+
+
+async def test_secure_metrics_are_for_scrapers_that_the_api_server_admits(bed: Bed) -> None:
+    port = free_port()
+    bed.options = replace(bed.options, metrics=BindAddress("127.0.0.1", port), metrics_secure=True)
+    identified = json.dumps({"status": {"authenticated": True, "user": {"username": "prometheus"}}}).encode()
+    allowed = json.dumps({"status": {"allowed": True}}).encode()
+    bed.server.fail(201, matches=lambda request: request.path.endswith("/tokenreviews"), body=identified)
+    bed.server.fail(201, matches=lambda request: request.path.endswith("/subjectaccessreviews"), body=allowed)
+    bed.start()
+    await bed.rolled_out()
+
+    async with httpx2.AsyncClient(trust_env=False, verify=False) as http:
+        url = f"https://127.0.0.1:{port}/metrics"
+        assert (await http.get(url)).status_code == 401
+        text = (await http.get(url, headers={"Authorization": "Bearer a-token"})).text
+    assert 'decisionmodel_phase{name="router",namespace="default",phase="Ready"} 1.0' in text
+
+
+async def test_a_certificate_that_is_not_there_ends_the_process_at_its_start(bed: Bed, tmp_path: Path) -> None:
+    files = CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
+    bed.options = replace(
+        bed.options, metrics=BindAddress("127.0.0.1", 0), metrics_secure=True, metrics_certificate=files
+    )
+    bed.start()
+    assert bed.process is not None
+    with pytest.raises(CertificateError, match=r"tls\.crt"):
+        await bed.process
+    bed.process = None
 
 
 async def test_two_replicas_share_one_lease_and_only_its_holder_works(

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from reconciler import main as program
 from reconciler.engine.images import RuntimeVersionPolicy
+from reconciler.kernel.certificates import CertificateFiles
 from reconciler.kernel.health import BindAddress
 from reconciler.options import Options, declared, read_options
 
@@ -163,10 +164,19 @@ def test_an_invalid_value_is_refused_with_the_name_of_its_flag(argument: str) ->
         assert "secret" not in result.output
 
 
-def test_metrics_over_tls_are_refused_rather_than_served_without_it() -> None:
-    result, _ = run("--metrics-bind-address=:8443", "--metrics-secure")
-    assert result.exit_code == 2
-    assert "--metrics-secure" in result.output
+def test_metrics_are_secure_unless_plain_ones_are_asked_for() -> None:
+    assert parsed("--metrics-bind-address=:8443").metrics_secure
+    assert parsed("--metrics-bind-address=:8443", "--metrics-cert-path=").metrics_certificate is None
+    assert not parsed("--metrics-bind-address=:8080", "--metrics-secure=false").metrics_secure
+
+
+def test_the_metrics_certificate_is_looked_for_in_its_directory() -> None:
+    assert parsed("--metrics-cert-path=/certs").metrics_certificate == CertificateFiles(
+        Path("/certs/tls.crt"), Path("/certs/tls.key")
+    )
+    assert parsed(
+        "--metrics-cert-path=/certs", "--metrics-cert-name=chain.pem", "--metrics-cert-key=key.pem"
+    ).metrics_certificate == CertificateFiles(Path("/certs/chain.pem"), Path("/certs/key.pem"))
 
 
 def test_an_unknown_flag_is_refused() -> None:
