@@ -42,5 +42,13 @@ _places = {"line": st.integers(1, 8), "question": st.sampled_from(["q", "r", "s"
 choices = st.builds(
     answered, st.sampled_from([*LABELS, None]), st.sampled_from(LABELS), confidence=confidences, **_places
 )
-scores = st.builds(placed, st.booleans(), calibrated=st.booleans(), confidence=confidences, **_places)
-tables = st.lists(choices | scores, min_size=1, max_size=40)
+scores = st.builds(
+    placed,
+    st.booleans(),
+    calibrated=st.just(True),
+    calibration_correct=st.booleans(),
+    confidence=confidences | st.sampled_from([0.0, 1.0]),
+    **_places,
+)
+uncalibrated = st.builds(placed, st.booleans(), calibrated=st.just(False), **_places)
+tables = st.lists(choices | scores | uncalibrated, min_size=1, max_size=40)

@@ -43,17 +43,22 @@ def test_calibration_error_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("confidences", "expected"),
-    [
-        ((0.0, 0.1), (1.0 + 0.9) / 2),  # two bins: 0 to 0.1, and from 0.1 on
-        ((0.3, 0.3999), (0.7 + 0.6001) / 2),
-        ((0.9, 1.0), 0.1 / 2),
-    ],
+    ("right", "wrong", "is_one_bin"),
+    [(0.0, 0.0999, True), (0.0, 0.1, False), (0.1, 0.1999, True), (0.3, 0.2999, False), (0.9, 1.0, True)],
 )
-def test_bins_include_their_lower_bound_and_the_last_one_both(
-    confidences: tuple[float, float], expected: float
-) -> None:
-    assert compute_scores([answered("a", confidence=each) for each in confidences]).ece == pytest.approx(expected)
+def test_bins_include_their_lower_bound_and_the_last_one_both(right: float, wrong: float, is_one_bin: bool) -> None:
+    table = [answered("a", confidence=right), answered("b", confidence=wrong)]
+    too_low, too_high = 1 - right, wrong
+    # In one bin, errors of both signs cancel out.
+    expected = abs(too_high - too_low) if is_one_bin else too_high + too_low
+    assert compute_scores(table).ece == pytest.approx(expected / 2)
+
+
+def test_calibration_takes_its_own_notion_of_correct() -> None:
+    within_tolerance = [placed(True, confidence=0.8, calibration_correct=False)]
+    scores = compute_scores(within_tolerance)
+    assert scores.accuracy == 1
+    assert (scores.ece, scores.brier) == pytest.approx((0.8, 0.64))
 
 
 @pytest.mark.parametrize("tenths", range(10))
