@@ -16,3 +16,5 @@ class Hazard(StrEnum):
     """A person deletes a store that is not the stable's."""
     REMOVED_MEANWHILE = "removed-meanwhile"
     """A pass wants to keep a revision that the operation in flight is still removing."""
+    STALE_PROOF = "stale-proof"
+    """A promotion relies on Pods that are gone already, which a lost watch hides."""

@@ -34,25 +34,29 @@ def passes(judge: Judge, state: State) -> Iterator[Step]:
     """Yield the passes that can be made in a state, cut short ones included."""
     verdict, written = _begin(judge, state)
     violation = pass_violation(judge, state, verdict)
-    removed = Hazard.REMOVED_MEANWHILE if _being_removed(state, verdict) else None
+    hazard = _hazard(state, verdict)
     told = _told(written, verdict)
     done = _act(told, verdict)
-    yield Step("pass", done, hazard=removed, violation=violation)
+    yield Step("pass", done, hazard=hazard, violation=violation)
     if verdict.status != state.status:
-        yield Step("pass dies right after the status write", restarted(written), disturbs=True, hazard=removed)
-        unanswered = removed if verdict.promotes is None else Hazard.LOST_ANSWER
+        yield Step("pass dies right after the status write", restarted(written), disturbs=True, hazard=hazard)
+        unanswered = hazard if verdict.promotes is None else Hazard.LOST_ANSWER
         yield Step("pass does not learn that its status write held", written, disturbs=True, hazard=unanswered)
     if done != told:
-        yield Step("pass dies after its Events, before it acts", restarted(told), disturbs=True, hazard=removed)
+        yield Step("pass dies after its Events, before it acts", restarted(told), disturbs=True, hazard=hazard)
 
 
-def _being_removed(state: State, verdict: Verdict) -> bool:
-    """Whether the decision relies on a revision that the operation in flight is removing."""
-    if state.operation is None or verdict.plan is None:
-        return False
-    kept = {each.revision for each in state.operation.revisions}
-    wanted = {each.revision for each in verdict.plan.revisions}
-    return any(state.cluster.revisions[index] != NOTHING for index in wanted - kept)
+def _hazard(state: State, verdict: Verdict) -> Hazard | None:
+    """Return what the decision relies on without being able to."""
+    if state.operation is not None and verdict.plan is not None:
+        kept = {each.revision for each in state.operation.revisions}
+        wanted = {each.revision for each in verdict.plan.revisions}
+        if any(state.cluster.revisions[index] != NOTHING for index in wanted - kept):
+            return Hazard.REMOVED_MEANWHILE
+    promoted = verdict.promotes
+    if promoted is not None and state.view.revisions[promoted].proved > state.cluster.revisions[promoted].proved:
+        return Hazard.STALE_PROOF
+    return None
 
 
 def _begin(judge: Judge, state: State) -> tuple[Verdict, State]:
