@@ -215,7 +215,9 @@ def _members(raw: bytes | msgspec.Raw, what: str) -> dict[str, msgspec.Raw]:
         raise _Malformed(f"{what} is no JSON object") from None
     except msgspec.MsgspecError:
         raise _Malformed(f"{what} is not JSON") from None
-    if _count_members(bytes(raw)) != len(members):
+    text = bytes(raw)
+    # Each member has a colon: where there are as many as names, no name can have been there twice, and no scan is due.
+    if text.count(b":") != len(members) != _count_members(text):
         raise _Malformed(f"{what} has a name twice")
     return members
 
