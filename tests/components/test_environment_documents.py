@@ -4,44 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from components.configuration import PlatformConfiguration
-from components.configuration.section import Section
+from tests.components.keys import KEYS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `([a-zA-Z0-9.]+)` \| (.+?) \|", DOCUMENT, re.MULTILINE))
 CHART_VALUES = re.findall(
     r"^\| [^`|]+ \| (.+) \|$", DOCUMENT.partition("## From the operator's chart")[2], re.MULTILINE
 )
-
-
-def section_of(field: FieldInfo) -> type[Section] | None:
-    """The section that a key opens, if it opens one."""
-    for kind in (field.annotation, *get_args(field.annotation)):
-        if isinstance(kind, type) and issubclass(kind, Section):
-            return kind
-    return None
-
-
-def keys(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every key that holds a value, with its dots."""
-    for field in section.model_fields.values():
-        inner = section_of(field)
-        if inner is None:
-            yield f"{prefix}{field.alias}", field
-        else:
-            yield from keys(inner, f"{prefix}{field.alias}.")
-
-
-KEYS = dict(keys(PlatformConfiguration))
 
 
 def test_every_key_is_documented_and_no_other() -> None:
