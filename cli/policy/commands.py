@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import click
@@ -27,6 +28,19 @@ def _configurable(command: Command) -> Command:
     return decorated
 
 
+class _ReportTarget(click.ParamType[tuple[str, str | None]]):
+    """A report's format, and the file that it goes to instead of the terminal."""
+
+    name = "report"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str | None]:
+        """Return format and file."""
+        name, separator, file = str(value).partition("=")
+        if name not in REPORTS or (separator and not file):
+            self.fail(f"{value!r} is none of {', '.join(REPORTS)}, with =FILE or without.", param, ctx)
+        return name, file or None
+
+
 @click.group(help="Judge manifests by the platform's rules.")
 def policy() -> None:
     """Group the commands."""
@@ -35,24 +49,51 @@ def policy() -> None:
 @policy.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @_configurable
-@click.option("-o", "--output", type=click.Choice([*REPORTS]), default="text", help="The report's format (text).")
-def check(files: tuple[str, ...], config: str | None, environment: str | None, output: str) -> int:
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    type=_ReportTarget(),
+    multiple=True,
+    default=["text"],
+    metavar="FORMAT[=FILE]",
+    help=f"{', '.join(REPORTS)}; more than once for several reports (text).",
+)
+def check(
+    files: tuple[str, ...], config: str | None, environment: str | None, outputs: tuple[tuple[str, str | None], ...]
+) -> int:
     """Judge the manifests in files, directories or standard input (-), without a cluster.
 
     DecisionModels are judged together with the objects that would be rendered for them. Ends with 0 when they may be
     applied (also with advisory findings), with 2 when they may not, and with 3 when they cannot be judged.
     """
-    # A second for the Pulumi SDK, which no other command needs.
-    from cli.policy.offline import rendered_objects  # noqa: PLC0415
-
     stdin = sys.stdin.buffer
     configuration = _configuration(config, environment, stdin)
     read = read_manifests(files, stdin)
     if not read.manifests:
         raise InputError(f"{', '.join(files)}: there are no manifests to judge")
-    verdict = judge(read, configuration, rendered_objects)
-    click.echo(REPORTS[output](verdict), color=False if os.environ.get("NO_COLOR") else None)
+    verdict = judge(read, configuration, _rendered)
+    for name, file in outputs:
+        _write(REPORTS[name](verdict), file)
     return verdict.exit_code
+
+
+def _rendered(manifest: Any, configuration: Configuration) -> tuple[Any, ...]:
+    """Return the objects rendered for a DecisionModel."""
+    # Brings the Pulumi SDK with it, a second that only those wait who have a DecisionModel.
+    from cli.policy.offline import rendered_objects  # noqa: PLC0415
+
+    return rendered_objects(manifest, configuration)
+
+
+def _write(report: str, file: str | None) -> None:
+    if file is None:
+        click.echo(report, color=False if os.environ.get("NO_COLOR") else None)
+        return
+    try:
+        Path(file).write_text(f"{click.unstyle(report)}\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror}") from error
 
 
 @policy.command(name="list")

@@ -18,7 +18,7 @@ _MOST_PROBLEMS: Final = 20
 class Environments(Settings):
     """Where a rule applies."""
 
-    environments: tuple[str, ...] = ("prod", "production")
+    environments: tuple[str, ...] = ()
     """Names of the environments in which the rule applies."""
 
 

@@ -134,7 +134,10 @@ def test_relations_hold_across_files(dmctl: Dmctl) -> None:
 
 
 def test_the_configuration_decides_per_environment(dmctl: Dmctl) -> None:
-    document = {"environments": {"dev": {"rules": {"evaluation-required": {"level": "disabled"}}}, "prod": {}}}
+    document = {
+        "rules": {"evaluation-required": {"environments": ["dev", "prod"]}},
+        "environments": {"dev": {"rules": {"evaluation-required": {"level": "disabled"}}}, "prod": {}},
+    }
     config = dmctl.write("policy.yaml", document)
     file = dmctl.write("model.yaml", model())
     assert dmctl("policy", "check", file, "--config", config, "--environment", "dev").code == 0

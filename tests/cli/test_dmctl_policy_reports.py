@@ -115,3 +115,18 @@ def test_json_reports_count_and_place_every_finding(dmctl: Dmctl, file: str) -> 
     (image,) = [each for each in report["findings"] if each["rule"] == "custom-image-allowed"]
     assert (image["file"], image["line"], image["path"]) == (file, 8, "spec.image")
     assert image["remedy"]
+
+
+def test_one_run_writes_several_reports(dmctl: Dmctl, file: str) -> None:
+    done = dmctl("policy", "check", "-o", "text", "-o", "sarif=policy.sarif", "-o", "junit=policy.xml", file)
+    assert done.code == 2
+    assert done.out.splitlines()[-1].startswith("refused: ")
+    assert json.loads((dmctl.directory / "policy.sarif").read_text())["version"] == "2.1.0"
+    assert (dmctl.directory / "policy.xml").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize("output", ["sarif=", "html=a", "sarif=missing/policy.sarif"])
+def test_a_report_that_cannot_be_written_is_an_error(dmctl: Dmctl, file: str, output: str) -> None:
+    done = dmctl("policy", "check", "-o", output, file)
+    assert done.code == 3
+    assert output.partition("=")[2] in done.err

@@ -105,11 +105,6 @@ def test_relations_are_judged_over_the_whole_stack(pack: Any) -> None:
     assert complaints == {"disruption-budget-present": "urn:pulumi:dev::project::kubernetes:any:Kind::Deployment"}
 
 
-def test_the_stack_is_the_environment(pack: Any) -> None:
-    assert "evaluation-required" not in analyzed(pack, model())
-    assert "evaluation-required" in analyzed(pack, model(), stack="prod")
-
-
 def test_what_is_not_known_yet_is_a_breach(pack: Any) -> None:
     unknown = changed(one("Deployment"), "spec/template/spec/containers/0/image", UNKNOWN_STRING_VALUE)
     messages = analyzed(pack, unknown)
@@ -142,4 +137,11 @@ def test_the_same_configuration_means_the_same_in_the_pack(pack: Any) -> None:
     assert analyzed(pack, custom) == {}
     configure(pack, {"rules": {"decisionmodel-valid": {"level": str(Level.DISABLED)}}})
     assert "decisionmodel-valid" not in analyzed(pack, model(replicas=0))
+    configure(pack, {})
+
+
+def test_the_stack_is_the_environment(pack: Any) -> None:
+    configure(pack, {"rules": {"evaluation-required": {"environments": ["prod"]}}})
+    assert "evaluation-required" not in analyzed(pack, model())
+    assert "evaluation-required" in analyzed(pack, model(), stack="prod")
     configure(pack, {})

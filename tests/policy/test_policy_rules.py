@@ -321,11 +321,12 @@ def test_an_evaluation_is_required_in_the_named_environments_only() -> None:
     evaluated = model(
         rollout={"evaluation": {"datasetRef": {"configMapRef": {"name": "d", "key": "k"}}, "minAccuracy": "0.9"}}
     )
-    assert found("evaluation-required", model()) == []
-    assert found("evaluation-required", model(), environment="staging") == []
-    assert found("evaluation-required", model(), environment="prod")
-    assert found("evaluation-required", evaluated, environment="prod") == []
-    assert found("evaluation-required", model(), environment="staging", environments=["staging"])
+    named: dict[str, Any] = {"environments": ["prod", "live"]}
+    assert found("evaluation-required", model(), environment="prod") == []
+    assert found("evaluation-required", model(), **named) == []
+    assert found("evaluation-required", model(), environment="staging", **named) == []
+    assert found("evaluation-required", model(), environment="prod", **named)
+    assert found("evaluation-required", evaluated, environment="prod", **named) == []
 
 
 def test_parameters_change_what_is_allowed() -> None:
