@@ -19,6 +19,8 @@ _NORMAL: Final = NormalDist()
 _HALVINGS: Final = 30
 # Numbers of disagreements further from the expected one than this are too rare to matter.
 _STANDARD_DEVIATIONS: Final = 8
+# Small numbers stray further than their standard deviation says.
+_FEW: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ def power_to_notice(drop: float, *, items: int, discordance: float, confidence: 
     """
     broken = (discordance + drop) / (2 * discordance)
     middle, deviation = items * discordance, math.sqrt(items * discordance * (1 - discordance))
-    last = min(items, math.ceil(middle + _STANDARD_DEVIATIONS * deviation))
+    last = min(items, math.ceil(middle + _STANDARD_DEVIATIONS * deviation) + _FEW)
     total, critical, by_chance, noticed = 0.0, 0, 1.0, 1.0
     # From n to n + 1 disagreements a tail grows by the probability of having been just below it.
     for disagreements in range(last + 1):
