@@ -63,6 +63,11 @@ def manifest_config_map(model: str, revision: str) -> str:
     return f"{_model(model)}-manifest-{_revision(revision)}"
 
 
+def evidence_config_map(model: str, revision: str) -> str:
+    """Return the name of the ConfigMap that keeps what the verdict about a revision rests on."""
+    return f"{_model(model)}-evidence-{_revision(revision)}"
+
+
 def stack(owner: Owner) -> str:
     """Return the name of the model's stack: `<namespace>.<name>.<first 8 characters of the UID>`.
 

@@ -18,6 +18,9 @@ SEED_DIRECTORY: Final = "/seed"
 SEED_KEY: Final = "manifest"
 """The single key of the manifest ConfigMap and so the name of the seed file (spec section 3.2)."""
 
+EVIDENCE_KEY: Final = "evidence"
+"""The single key of the evidence ConfigMap."""
+
 SEED_FILE: Final = f"{SEED_DIRECTORY}/{SEED_KEY}"
 
 RUNTIME_STATE: Final = "/home/ollaya/.ollaya"

@@ -16,6 +16,9 @@ import click
 from prometheus_client import CollectorRegistry
 
 from api.keys import NAME_LABEL, REPORTING_CONTROLLER, STATUS_FIELD_MANAGER
+from reconciler.controller.evaluation_subject import EVALUATION_TASKS
+from reconciler.controller.evaluations import Evaluations
+from reconciler.controller.evidence import EvidenceKeeper
 from reconciler.controller.gathering import Gatherer
 from reconciler.controller.growth import StoreGrower
 from reconciler.controller.metrics import ControllerMetrics
@@ -28,6 +31,7 @@ from reconciler.controller.watched import DECISION_MODELS, PODS, Watched
 from reconciler.driver import DriverError, DriverSettings, StackDriver
 from reconciler.engine.registry import RegistryClient
 from reconciler.engine.runtime import RuntimeClient
+from reconciler.evaluation.execution import Evaluator
 from reconciler.kernel.background import BackgroundTasks, TaskKey
 from reconciler.kernel.certificates import context_from_files, self_signed_context
 from reconciler.kernel.client import KubernetesClient
@@ -56,7 +60,7 @@ CONTROLLER = "decisionmodel"
 LEASE = "4aba9cc6.io"
 """The Lease of the decision-model-operator: one of the two works on a cluster, never both."""
 SWEEP_TASKS = "sweep"
-_TASK_LIMITS = {RESOLVE_TASKS: 16, PROBE_TASKS: 64, STACK_TASKS: 4096, SWEEP_TASKS: 1}
+_TASK_LIMITS = {RESOLVE_TASKS: 16, PROBE_TASKS: 64, EVALUATION_TASKS: 4, STACK_TASKS: 4096, SWEEP_TASKS: 1}
 _DRAIN_SECONDS = 20.0
 _NO_OBJECT = ObjectKey("", "")
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -129,19 +133,38 @@ class Reconciliation:
             now=self.timing.now,
         )
         self.stacks = stacks
-        grower, seeds = StoreGrower(self.client), Seeds(self.client)
+        grower, seeds, evidence = StoreGrower(self.client), Seeds(self.client), EvidenceKeeper(self.client)
+        evaluations = Evaluations(
+            self.client,
+            Evaluator(client=self.runtime_client, clock=self.timing.clock, sleep=self.timing.sleep),
+            self.background,
+            evidence,
+            clock=self.timing.clock,
+            now=self.timing.now,
+        )
         return Reconciler(
             settings,
             Collaborators(
                 client=self.client,
                 watched=self.watched,
                 gatherer=Gatherer(
-                    settings, self.client, self.watched, resolver, prober, stacks, grower, seeds, now=self.timing.now
+                    settings,
+                    self.client,
+                    self.watched,
+                    resolver,
+                    prober,
+                    stacks,
+                    grower,
+                    seeds,
+                    evaluations,
+                    now=self.timing.now,
                 ),
                 resolver=resolver,
                 prober=prober,
                 stacks=stacks,
                 seeds=seeds,
+                evaluations=evaluations,
+                evidence=evidence,
                 grower=grower,
                 events=self.events,
                 metrics=self.metrics,
@@ -171,7 +194,6 @@ class Reconciliation:
             drained_kinds=frozenset({STACK_TASKS}),
             drain_seconds=_DRAIN_SECONDS,
         )
-        runner.servers = self._servers(runner)
         # The first pass starts the sweep, so there has to be one even if no DecisionModel is left.
         self.queue.add(_NO_OBJECT)
         try:

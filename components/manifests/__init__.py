@@ -1,6 +1,6 @@
 """A desired stack as Kubernetes objects: pure, ordered, and byte-equal for equal values (spec section 4)."""
 
-from components.manifests.config_map import MANIFEST_SIZE_LIMIT, manifest_config_map
+from components.manifests.config_map import MANIFEST_SIZE_LIMIT, evidence_config_map, manifest_config_map
 from components.manifests.deployment import SERVING_CONTAINER, co_located, co_location_term
 from components.manifests.manifest import MANAGED_KINDS, Manifest, ObjectKey
 from components.manifests.stack import RevisionManifests, StackManifests, render, render_stack
@@ -15,6 +15,7 @@ __all__ = [
     "StackManifests",
     "co_located",
     "co_location_term",
+    "evidence_config_map",
     "manifest_config_map",
     "render",
     "render_stack",

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from api.conditions import Phase
 from api.decisionmodel import DecisionModel
 from api.status import DecisionModelStatus
 from components import names
 from reconciler.controller.credentials import Credentials, read_credentials
+from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.growth import StoreGrower
 from reconciler.controller.observation import (
     Children,
@@ -40,8 +42,10 @@ from reconciler.controller.watched import Watched
 from reconciler.engine.registry import ResolvedManifest
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.resources import ObjectKey
-from reconciler.rollout import Facts, ManifestState, Refusal, Resolved, RevisionFacts
+from reconciler.rollout import EvaluationFacts, Facts, ManifestState, Refusal, Resolved, RevisionFacts
 from reconciler.rollout.facts import Resolution
+
+_SCORED_PHASES = (Phase.STARTING, Phase.EVALUATING, Phase.AWAITING_PROMOTION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +72,7 @@ class Gatherer:
         stacks: StackConverger,
         grower: StoreGrower,
         seeds: Seeds,
+        evaluations: Evaluations,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -79,6 +84,7 @@ class Gatherer:
         self._stacks = stacks
         self._grower = grower
         self._seeds = seeds
+        self._evaluations = evaluations
         self._now = now
 
     async def gather(self, model: DecisionModel) -> Gathered:
@@ -102,6 +108,7 @@ class Gatherer:
             conflict=await self._conflict(model, children),
             revisions=self._revisions(model, children, resolution),
             service_selects=selected_revision(children, model.metadata.name, model.metadata.uid),
+            evaluation=await self._evaluation(model),
             manifest=await self._manifest(model, children),
             runtime_update=runtime_update(model.status.stable_revision, self._settings),
             rollout_limit=self._settings.max_concurrent_rollouts,
@@ -138,6 +145,10 @@ class Gatherer:
             facts = replace(facts, claim=replace(facts.claim, growth_refused=refused))
         precision = self._prober.precision(name)
         return replace(facts, serving=replace(facts.serving, precision=precision)) if precision else facts
+
+    async def _evaluation(self, model: DecisionModel) -> EvaluationFacts | None:
+        """Look at the data set from when the candidate starts; before that it may still change for nothing."""
+        return await self._evaluations.facts(model) if model.status.phase in _SCORED_PHASES else None
 
     async def _manifest(self, model: DecisionModel, children: Children) -> ManifestState:
         """Look at the candidate's manifest for as long as its prefetch Job depends on it."""

@@ -41,6 +41,15 @@ class ControllerMetrics:
         self._probes = Counter(
             "decisionmodel_probe_results", "Gate transitions by result.", (*_MODEL, "result"), registry=registry
         )
+        self._accuracy = Gauge(
+            "decisionmodel_evaluation_accuracy", "Accuracy in the last evaluation.", _MODEL, registry=registry
+        )
+        self._ece = Gauge(
+            "decisionmodel_evaluation_ece", "Calibration error in the last evaluation.", _MODEL, registry=registry
+        )
+        self._macro_f1 = Gauge(
+            "decisionmodel_evaluation_macro_f1", "Macro-F1 in the last evaluation.", _MODEL, registry=registry
+        )
         self._resolve_seconds = Histogram(
             "decisionmodel_registry_resolve_duration_seconds", "Seconds of registry calls.", registry=registry
         )
@@ -87,12 +96,14 @@ class ControllerMetrics:
         if status.replicas is not None:
             self._ready.labels(*key).set(status.replicas.model_ready)
             self._desired.labels(*key).set(status.replicas.desired)
+        self._describe_evaluation(key, status)
         self._describe_revisions(key, status)
 
     def forget(self, key: ObjectKey) -> None:
         """Remove the series of a deleted DecisionModel."""
         labels = {"namespace": key.namespace, "name": key.name}
-        for metric in (self._phase, self._ready, self._desired, self._rollouts, self._phase_seconds, self._probes):
+        rollout = (self._phase, self._ready, self._desired, self._rollouts, self._phase_seconds, self._probes)
+        for metric in (*rollout, self._accuracy, self._ece, self._macro_f1):
             metric.remove_by_labels(labels)
         self._revision.remove_by_labels(labels)
         self._revisions.pop(key, None)
@@ -110,6 +121,20 @@ class ControllerMetrics:
         result = "succeeded" if outcome.failure is None else str(outcome.failure.reason)
         self._operations.labels(outcome.kind, result).inc()
         self._operation_seconds.labels(outcome.kind).observe(outcome.seconds)
+
+    def _describe_evaluation(self, key: ObjectKey, status: DecisionModelStatus) -> None:
+        """Show the last evaluation; there is no series before the first one has ended."""
+        evaluation = status.evaluation
+        if evaluation is None:
+            return
+        figures = (
+            (self._accuracy, evaluation.accuracy),
+            (self._ece, evaluation.ece),
+            (self._macro_f1, evaluation.macro_f1),
+        )
+        for gauge, figure in figures:
+            if figure:
+                gauge.labels(*key).set(float(figure))
 
     def _describe_revisions(self, key: ObjectKey, status: DecisionModelStatus) -> None:
         roles = {"stable": status.stable_revision, "candidate": status.candidate_revision}

@@ -18,7 +18,9 @@ from api.status import DecisionModelStatus, RevisionStatus
 from components import names
 from components.desired import Owner
 from reconciler.controller.budget import RolloutBudget
-from reconciler.controller.gathering import Gathered, Gatherer
+from reconciler.controller.evaluations import Evaluations
+from reconciler.controller.evidence import EvidenceKeeper
+from reconciler.controller.gathering import Gathered, Gatherer, known_hashes
 from reconciler.controller.growth import StoreGrower
 from reconciler.controller.merge_patch import difference
 from reconciler.controller.metrics import ControllerMetrics
@@ -59,6 +61,8 @@ class Collaborators:
     prober: Prober
     stacks: StackConverger
     seeds: Seeds
+    evaluations: Evaluations
+    evidence: EvidenceKeeper
     grower: StoreGrower
     events: EventRecorder
     metrics: ControllerMetrics
@@ -113,6 +117,7 @@ class Reconciler:
         if decision.repair_manifest and decision.status.candidate_revision is not None:
             await self._with.seeds.repair(owner_of(model), decision.status.candidate_revision.hash)
         waits = [decision.requeue_after, *self._ask(key, model, decision), *self._probe(key, model, decision, gathered)]
+        waits.append(self._evaluate(key, model, decision, gathered))
         await self._discard_jobs(decision, gathered)
         waits.append(await self._grow(key, decision, gathered))
         waits.append(await self._converge(model, decision, gathered))
@@ -143,6 +148,9 @@ class Reconciler:
             await self._with.seeds.keep(owner, candidate.hash, manifest.content)
         for revision in sorted(before - after):
             await self._with.seeds.drop(owner, revision)
+        # What a rejection rests on is worth reading until the next rollout.
+        for revision in sorted({*known_hashes(model.status)} - {*known_hashes(decision.status)}):
+            await self._with.evidence.drop(owner, revision)
 
     async def _persist(self, obj: KubernetesObject, model: DecisionModel, decision: Decision) -> None:
         patch = difference(model.status.dump(), decision.status.dump())
@@ -186,6 +194,13 @@ class Reconciler:
 
     def _ask(self, key: ObjectKey, model: DecisionModel, decision: Decision) -> tuple[float | None, ...]:
         return (self._with.resolver.ask(key, model.spec.model),) if decision.resolve else ()
+
+    def _evaluate(self, key: ObjectKey, model: DecisionModel, decision: Decision, gathered: Gathered) -> float | None:
+        if not decision.evaluate:
+            self._with.evaluations.stop(key, model.metadata.uid)
+            return None
+        api_key = gathered.credentials.api_key
+        return self._with.evaluations.run(model, gathered.children, None if api_key is None else api_key.value)
 
     def _probe(
         self, key: ObjectKey, model: DecisionModel, decision: Decision, gathered: Gathered
@@ -276,6 +291,7 @@ class Reconciler:
         self._budget.release(key)
         self._with.metrics.forget(key)
         self._with.seeds.forget(uid)
+        self._with.evaluations.stop(key, uid)
         self._with.grower.forget_others({object_uid(claim) for claim in self._with.watched.children[CLAIMS]})
         self._with.stacks.forget(key, uid)
 

@@ -7,6 +7,7 @@ over does not score again; what is still running is scored again, and nobody is 
 from __future__ import annotations
 
 from api.conditions import ConditionType, EventReason, Phase, Reason, find_condition
+from api.keys import DATASET_LABEL
 from api.rollout import Evaluation, OnUndecided
 from api.status import EvaluationResult, EvaluationStatus, RevisionStatus
 from reconciler.rollout import timing
@@ -82,6 +83,9 @@ def _announce(draft: Draft, candidate: RevisionStatus, facts: EvaluationFacts) -
     if draft.condition(ConditionType.EVALUATED, Reason.EVALUATION_RUNNING, message, holds=False):
         occasion = f"{candidate.hash} {facts.policy_hash} {facts.dataset_digest}"
         draft.event(EventReason.EVALUATION_STARTED, f"scoring revision {candidate.hash}", occasion=occasion)
+        if facts.by_deprecated_label:
+            note = f"label the data set's Secret {DATASET_LABEL} instead: api-key opens it for one more release only"
+            draft.event(EventReason.DEPRECATED_SECRET_LABEL, note, occasion=occasion)
         _announce_skipped_gates(draft, candidate)
 
 

@@ -7,7 +7,7 @@ a resolution of `None` means that the registry was not asked yet, or has not ans
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -143,6 +143,16 @@ class EvaluationFacts:
     """Waiting does not help: the data set is malformed."""
     outcome: EvaluationStatus | None = None
     """The scores and the verdict."""
+    by_deprecated_label: bool = False
+    """The data set's Secret carries only the label that once opened every Secret."""
+
+    def obstructed(self, obstacle: Refusal, *, hopeless: bool = False) -> EvaluationFacts:
+        """Return these facts with what stands in the way."""
+        return replace(self, obstacle=obstacle, hopeless=hopeless)
+
+    def concluded(self, outcome: EvaluationStatus) -> EvaluationFacts:
+        """Return these facts with how the evaluation ended."""
+        return replace(self, outcome=outcome)
 
 
 class ManifestState(StrEnum):

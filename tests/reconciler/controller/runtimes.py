@@ -24,6 +24,8 @@ class FakeRuntime:
     """Answer everything with this status."""
     on_load: Callable[[], object] = lambda: None
     """Called before a load is answered."""
+    decide: Callable[[Any], tuple[int, dict[str, Any]]] = lambda _: (200, {"answers": {}})
+    """Answers what a data set asks."""
     requests: list[Request] = field(default_factory=list)
 
     @property
@@ -41,6 +43,8 @@ class FakeRuntime:
             self.on_load()
             self.loaded = request.body["model"]
             return 200, {"done_reason": "load"}
+        if request.path == "/v1/systemone":
+            return self.decide(request.body)
         return 200, {"models": [self._entry(self.loaded)] if self.loaded else []}
 
     def _entry(self, name: str) -> dict[str, Any]:

@@ -1,0 +1,101 @@
+"""What an evaluation is about: candidate, gates, data set, what to compare with, and which Pods to ask. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from api.decisionmodel import DecisionModel
+from api.rollout import Evaluation
+from api.status import DecisionModelStatus, RevisionStatus
+from reconciler.controller.observation import Children, is_model_ready, serving_pods
+from reconciler.engine.names import ModelName
+from reconciler.evaluation.dataset import Dataset
+from reconciler.evaluation.execution import ServingPod
+from reconciler.evaluation.policy import Policy
+from reconciler.kernel.background import TaskKey
+from reconciler.kernel.resources import ObjectKey
+
+EVALUATION_TASKS = "evaluate"
+
+_STOPPED = "gates relative to the serving revision were skipped: strategy Recreate has stopped it"
+_NOTHING_SERVES = "nothing serves yet to compare with"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is to be judged, by what, against what. `policy` and `dataset` identify it."""
+
+    model: DecisionModel
+    evaluation: Evaluation
+    policy: Policy
+    dataset: Dataset
+    candidate: RevisionStatus
+    baseline: RevisionStatus | None
+    left_out: str = ""
+
+    @property
+    def task(self) -> TaskKey:
+        """The run that judges it."""
+        against = self.baseline.hash if self.baseline else "nothing"
+        detail = f"{self.candidate.hash} {self.policy.hash} {self.dataset.digest} against {against}"
+        return TaskKey(key_of(self.model), EVALUATION_TASKS, detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A subject and the Pods to ask about it; no baseline where none is needed, or none is ready."""
+
+    subject: Subject
+    candidate: ServingPod
+    baseline: ServingPod | None = None
+
+
+def dataset_digest(content: bytes) -> str:
+    """Return the 16 hex digits that `Dataset.digest` would have, also for bytes that are no data set."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def further_settings(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return what `statistics` adds to the policy: an approval must not outlive a change of it."""
+    statistics = evaluation.statistics
+    if statistics is None:
+        return ()
+    return tuple(f"statistics.{name}={value}" for name, value in statistics.model_dump(mode="json").items())
+
+
+def baseline_of(
+    status: DecisionModelStatus, policy: Policy, evaluation: Evaluation
+) -> tuple[RevisionStatus | None, str]:
+    """Return the revision to compare with, or none and why there is none."""
+    if not policy.is_relative and evaluation.statistics is None:
+        return None, ""
+    if status.stable_revision is None:
+        return None, _NOTHING_SERVES
+    candidate = status.candidate_revision
+    if candidate is not None and status.stable_stopped_for_revision == candidate.hash:
+        return None, _STOPPED
+    return status.stable_revision, ""
+
+
+def planned_run(subject: Subject, children: Children, api_key: str | None) -> Run | None:
+    """Return whom to ask; None while the candidate has no proved Pod."""
+    candidate = _pod(subject, subject.candidate, children, api_key)
+    if candidate is None:
+        return None
+    baseline = None if subject.baseline is None else _pod(subject, subject.baseline, children, api_key)
+    return Run(subject=subject, candidate=candidate, baseline=baseline)
+
+
+def _pod(subject: Subject, revision: RevisionStatus, children: Children, api_key: str | None) -> ServingPod | None:
+    """Return one proved Pod of a revision."""
+    for pod in serving_pods(children, subject.model.metadata.uid, revision.hash):
+        if is_model_ready(pod):
+            reference = ModelName.parse(revision.model).reference
+            return ServingPod(address=str(pod["status"]["podIP"]), model=reference, api_key=api_key)
+    return None
+
+
+def key_of(model: DecisionModel) -> ObjectKey:
+    """Return namespace and name."""
+    return ObjectKey(model.metadata.namespace, model.metadata.name)
