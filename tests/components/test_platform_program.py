@@ -11,12 +11,17 @@ import pytest
 import yaml
 from pulumi import RunError
 from pulumi.runtime import MockCallArgs, MockResourceArgs, Mocks, set_all_config, set_mocks
+from pulumi.runtime.mocks import MockMonitor
 
+from components.configuration import Retain
+from components.platform.component import kept_kinds
 from tests.components.mocked import run_mocked
+from tests.fakes.apiserver import FakeApiServer
 
 ROOT = Path(__file__).parents[2]
 UNAWAITED = {"decisionmodel:waitForModels": '{"enabled": false}'}
 IMAGE = {"decisionmodel:image": "reconciler:1", **UNAWAITED}
+STATE = {"decisionmodel:state": '{"size": "1Gi"}'}
 
 
 class Engine(Mocks):
@@ -24,6 +29,7 @@ class Engine(Mocks):
 
     def __init__(self) -> None:
         self.declared: list[MockResourceArgs] = []
+        self.kept: set[str] = set()
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         self.declared.append(args)
@@ -33,13 +39,28 @@ class Engine(Mocks):
         raise AssertionError(f"the program asks the engine for {args.token}")
 
 
-def _run(stack: str, values: dict[str, str]) -> list[MockResourceArgs]:
+class Monitor(MockMonitor):
+    """Notes what mocks are not told."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.engine = engine
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        if request.retainOnDelete:
+            self.engine.kept.add(request.name)
+        return super().RegisterResource(request)  # type: ignore[no-untyped-call]  # the SDK leaves it unannotated
+
+
+def _run(
+    stack: str, values: dict[str, str], *, preview: bool = False, engine: Engine | None = None
+) -> list[MockResourceArgs]:
     """Run the program as the engine would, in a context of its own, and return what it declared."""
-    engine = Engine()
+    engine = engine or Engine()
     program = runpy.run_path(str(ROOT / "__main__.py"), run_name="program")
 
     def mock() -> None:
-        set_mocks(engine, project="decisionmodel", stack=stack)
+        set_mocks(engine, project="decisionmodel", stack=stack, preview=preview, monitor=Monitor(engine))
         set_all_config(values)
 
     run_mocked(mock, lambda: program["declare_environment"]("decisionmodel", stack))
@@ -79,6 +100,76 @@ def test_objects_reach_the_engine_as_they_were_rendered() -> None:
     assert schema["x-kubernetes-validations"]
 
 
+def _annotations(resource: MockResourceArgs) -> dict[str, str]:
+    annotations: dict[str, str] = resource.inputs["metadata"]["annotations"]
+    return annotations
+
+
+def test_every_object_is_applied_under_one_fixed_name() -> None:
+    objects = [resource for resource in _run("dev", IMAGE | STATE) if "metadata" in resource.inputs]
+
+    assert len(objects) > 10
+    for resource in objects:
+        assert _annotations(resource)["pulumi.com/patchFieldManager"] == "decisionmodel-platform"
+
+
+def test_the_engine_waits_for_nothing_that_needs_a_pod_which_comes_later() -> None:
+    unawaited = {
+        resource.typ.rpartition(":")[2]
+        for resource in _run("dev", IMAGE | STATE)
+        if "metadata" in resource.inputs and "pulumi.com/skipAwait" in _annotations(resource)
+    }
+
+    assert unawaited == {"PersistentVolumeClaim", "Service"}
+
+
+@pytest.mark.parametrize(
+    ("retain", "declared", "kept"),
+    [
+        ({}, set(), {"CustomResourceDefinition", "DecisionModel"}),
+        (
+            {},
+            {"PersistentVolumeClaim"},
+            {"CustomResourceDefinition", "DecisionModel", "PersistentVolumeClaim", "Namespace"},
+        ),
+        ({"state": False}, {"PersistentVolumeClaim"}, {"CustomResourceDefinition", "DecisionModel"}),
+        ({"models": False}, set(), {"CustomResourceDefinition"}),
+        ({"definition": False, "models": False}, set(), set()),
+    ],
+)
+def test_which_kinds_outlive_the_environment(retain: dict[str, bool], declared: set[str], kept: set[str]) -> None:
+    """A claim would not survive the deletion of its namespace."""
+    assert kept_kinds(Retain(**retain), declared) == kept
+
+
+def test_the_engine_is_told_what_outlives_the_environment() -> None:
+    engine = Engine()
+    _run("dev", IMAGE | STATE, engine=engine)
+
+    assert engine.kept == {
+        "CustomResourceDefinition/cluster/decisionmodels.decisionmodel.io",
+        "Namespace/cluster/decision-model-operator-system",
+        "PersistentVolumeClaim/decision-model-operator-system/decision-model-operator-state",
+        "DecisionModel/default/support-router",
+    }
+
+
+def test_custom_resources_and_config_maps_of_monitoring_can_be_declared() -> None:
+    monitored = {
+        "decisionmodel:metrics": '{"serviceMonitor": {"enabled": true}}',
+        "decisionmodel:prometheusRule": '{"enabled": true}',
+        "decisionmodel:grafanaDashboard": '{"enabled": true}',
+        "decisionmodel:networkPolicies": '{"enabled": true, "namespaces": ["models"]}',
+    }
+    declared = {resource.typ.rpartition(":")[2]: resource for resource in _run("dev", IMAGE | monitored)}
+
+    assert declared["ServiceMonitor"].inputs["spec"]["endpoints"]
+    assert declared["PrometheusRule"].inputs["spec"]["groups"]
+    assert declared["ConfigMap"].inputs["data"]
+    assert declared["NetworkPolicy"].inputs["spec"]["policyTypes"]
+    assert declared["pulumi:providers:kubernetes".rpartition(":")[2]].inputs["enableConfigMapMutable"] == "true"
+
+
 def test_the_environment_is_one_cluster_for_good() -> None:
     (provider,) = (resource for resource in _run("dev", IMAGE) if resource.typ == "pulumi:providers:kubernetes")
 
@@ -108,3 +199,48 @@ def test_the_committed_environments_can_be_declared() -> None:
         texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
 
         assert _run(file.name.split(".")[1], texts | UNAWAITED)
+
+
+@pytest.mark.parametrize("preview", [False, True])
+def test_an_update_ends_with_a_look_at_the_models_and_a_preview_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preview: bool
+) -> None:
+    """Where the cluster is cannot be found out here, and that is what the look says."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+    awaited = {"decisionmodel:image": "reconciler:1"}
+
+    if preview:
+        assert _run("dev", awaited, preview=True)
+        return
+    with pytest.raises(RunError, match="missing"):
+        _run("dev", awaited)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("phase", "told"), [("Ready", None), ("Failed", r"default/router: Failed")])
+async def test_the_look_is_at_the_cluster_of_the_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, told: str | None
+) -> None:
+    program = runpy.run_path(str(ROOT / "__main__.py"), run_name="program")
+    reported: list[str] = []
+    monkeypatch.setattr("pulumi.log.info", reported.append)
+    model = {
+        "metadata": {"name": "router", "namespace": "default", "generation": 1},
+        "spec": {"model": "laya:en"},
+        "status": {"phase": phase, "observedGeneration": 1},
+    }
+    async with FakeApiServer() as server:
+        server.put("decisionmodel.io/v1alpha1", "decisionmodels", model)
+        kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
+        monkeypatch.setenv("KUBECONFIG", f"{kubeconfig}:{tmp_path / 'another'}")
+        if told is None:
+            assert await program["_wait_for"]([model], 5) == 1
+        else:
+            with pytest.raises(RunError, match=told):
+                await program["_wait_for"]([model], 5)
+    assert reported == [f"DecisionModel default/router: {phase}"]
