@@ -68,6 +68,7 @@ class Reason(StrEnum):
     SECRET_NOT_ALLOWED = "SecretNotAllowed"  # noqa: S105  # a reason, no secret
     DOWNLOAD_TOKEN_INVALID = "DownloadTokenInvalid"  # noqa: S105  # a reason, no secret
     RESOURCE_CONFLICT = "ResourceConflict"
+    POLICY_VIOLATION = "PolicyViolation"
 
     # Prefetching and the store.
     CACHING = "Caching"

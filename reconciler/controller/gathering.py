@@ -23,6 +23,7 @@ from reconciler.controller.observation import (
     selected_revision,
     uid_of,
 )
+from reconciler.controller.policy import policy_refusals
 from reconciler.controller.probing import Prober
 from reconciler.controller.rendering import owner_of
 from reconciler.controller.resolution import Resolver
@@ -104,7 +105,11 @@ class Gatherer:
             model=model,
             preflight=refusal,
             resolution=resolution,
-            refusals=(*_image_refusals(model, image, resolution), *credentials.refusals),
+            refusals=(
+                *_image_refusals(model, image, resolution),
+                *credentials.refusals,
+                *policy_refusals(model, resolution, children, self._settings),
+            ),
             conflict=await self._conflict(model, children),
             revisions=self._revisions(model, children, resolution),
             service_selects=selected_revision(children, model.metadata.name, model.metadata.uid),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from components.desired import EnvironmentVariable
 from components.program import ProviderSettings
+from policy import Configuration
 from reconciler.engine.images import DEFAULT_VERSION, RuntimeVersion, RuntimeVersionPolicy
 from reconciler.engine.registry_policy import RegistryPolicy
 
@@ -26,5 +27,7 @@ class ControllerSettings:
     allow_unpinned_images: bool = False
     runtime_version_policy: RuntimeVersionPolicy = RuntimeVersionPolicy.PINNED
     default_version: RuntimeVersion = DEFAULT_VERSION
+    policy: Configuration | None = None
+    """The rules that a revision must keep before anything of it is applied; None for no rules."""
     proxy: tuple[EnvironmentVariable, ...] = ()
     stack_deadline: float = 120.0
