@@ -56,6 +56,9 @@ def tend_store(draft: Draft) -> float:
         message = "the store is being deleted but Pods still mount it; they serve until somebody deletes them"
         if draft.degrade(Reason.STORE_TERMINATING, message):
             draft.event(EventReason.STORE_TERMINATING, f"revision {stable.hash}: {message}")
+        if facts.prefetch.state in {PrefetchState.COMPLETE, PrefetchState.FAILED}:
+            # The Pod of a Job that has ended holds the claim as any other does, and nobody would think of it.
+            draft.discard(facts.prefetch.uid)
         return timing.RECHECK_PROGRESS
     if not is_empty(facts):
         draft.update(store_recovery=None)

@@ -142,6 +142,7 @@ def test_a_store_on_its_way_out_keeps_its_pods_and_is_reported_once() -> None:
     decision = world.reconcile()
     assert plan_of(decision, stable).serve
     assert condition(decision, ConditionType.DEGRADED).reason == Reason.STORE_TERMINATING
+    assert decision.discarded_jobs, "the Pod of a Job that has ended would hold the claim for ever"
     assert condition(decision, ConditionType.READY).status == "True"
     assert told(decision) == ["StoreTerminating"]
     assert told(world.reconcile()) == []
