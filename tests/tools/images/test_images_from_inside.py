@@ -79,7 +79,7 @@ class TestReconciler:
         assert provider.strip() == "pulumi-resource-kubernetes"
 
     def test_it_has_the_product_and_neither_its_tools_nor_its_tests(self, reconciler: Container) -> None:
-        assert {"api", "components", "reconciler"} <= set(reconciler.run("ls").split())
+        assert {"api", "components", "policy", "reconciler"} <= set(reconciler.run("ls").split())
         assert not {"tools", "tests", ".git", "requirements.txt"} & set(reconciler.run("ls", "-A").split())
 
     def test_nothing_has_to_be_compiled_at_a_start(self, reconciler: Container) -> None:
