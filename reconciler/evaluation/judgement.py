@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from reconciler.evaluation import calibration_noise, paired_accuracy
 from reconciler.evaluation.evidence import Evidence, EvidenceTooLarge, encode
 from reconciler.evaluation.label_recall import LabelChange, label_changes
+from reconciler.evaluation.mcnemar import change_p_values
 from reconciler.evaluation.multiplicity import holm
 from reconciler.evaluation.paired_accuracy import PairedCounts
 from reconciler.evaluation.parameters import Inputs, Parameters
@@ -23,7 +24,6 @@ from reconciler.evaluation.validity import Pair, explain, find_invalidity
 from reconciler.evaluation.verdict import (
     Accuracy,
     Calibration,
-    Code,
     Comparison,
     Decision,
     LabelOutcome,
@@ -77,7 +77,7 @@ def judge(
     """Validity first, then the primary comparison and the guardrails (docs/evaluation.md)."""
     flaw = find_invalidity(stable, candidate, precision)
     if flaw is not None:
-        return Verdict(decision=Decision.REJECT, code=Code(flaw[0].value), text=explain(*flaw), parameters=parameters)
+        return Verdict(decision=Decision.REJECT, code=flaw[0], text=explain(*flaw), parameters=parameters)
     comparison = _compare(list(zip(stable, candidate, strict=True)), parameters)
     weighed = weigh(comparison, parameters)
     return Verdict(
@@ -117,7 +117,7 @@ def _accuracy(pairs: Sequence[Pair], confidence: float) -> Accuracy:
     counts = PairedCounts(len(pairs), fixes, breaks)
     effect = paired_accuracy.design_effect(changes)
     lower, upper = paired_accuracy.score_interval(counts.shrunk(effect), confidence)
-    exact, mid_p = paired_accuracy.mcnemar(fixes, breaks)
+    exact, mid_p = change_p_values(fixes, breaks)
     return Accuracy(
         items=len(pairs),
         stable=round(sum(stable.correct for stable, _ in pairs) / len(pairs), _DIGITS),

@@ -1,4 +1,7 @@
-"""Whether one label was sacrificed for the others. Pure."""
+"""Whether one label was sacrificed for the others. Pure.
+
+Imports scipy, so only the worker process that judges a run may import it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reconciler.evaluation.paired_accuracy import mcnemar_drop
+from reconciler.evaluation.mcnemar import drop_p_value
 from reconciler.evaluation.table import QuestionKind
 from reconciler.evaluation.validity import Pair
 
@@ -28,8 +31,8 @@ class LabelChange:
 
     @property
     def p_value(self) -> float:
-        """McNemar's exact test of no fall, one-sided: it keeps its level at any number of items."""
-        return mcnemar_drop(self.fixes, self.breaks)
+        """Of no fall, by McNemar's exact test."""
+        return drop_p_value(self.fixes, self.breaks)
 
 
 def label_changes(pairs: Sequence[Pair]) -> tuple[LabelChange, ...]:

@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from statistics import NormalDist
 from typing import Final
 
@@ -82,24 +81,6 @@ def _largest_where(holds: Callable[[float], bool], low: float, high: float) -> f
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
-
-
-def fair_coin_tail(heads: int, tosses: int) -> float:
-    """Probability of at least so many heads; exact."""
-    return float(Fraction(sum(math.comb(tosses, count) for count in range(heads, tosses + 1)), 2**tosses))
-
-
-def mcnemar_drop(fixes: int, breaks: int) -> float:
-    """McNemar's exact test of no drop against a drop, one-sided: how likely so many breaks are by chance."""
-    return fair_coin_tail(breaks, fixes + breaks)
-
-
-def mcnemar(fixes: int, breaks: int) -> tuple[float, float]:
-    """McNemar's test of no change, two-sided: the exact p-value, and the less cautious mid-p one."""
-    disagreements, larger = fixes + breaks, max(fixes, breaks)
-    tail = fair_coin_tail(larger, disagreements)
-    point = float(Fraction(math.comb(disagreements, larger), 2**disagreements))
-    return min(1.0, 2 * tail), min(1.0, 2 * tail - point)
 
 
 def design_effect(changes: Iterable[tuple[int, int]]) -> float:

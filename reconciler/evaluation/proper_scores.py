@@ -112,8 +112,9 @@ class Resampling:
 
     def of_mean(self, sums: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[float, float, float]:
         """Interval of sum/size, and how likely its rise above zero is by chance."""
-        mean = int(sums.sum()) / int(sizes.sum())
-        if np.all(sums * (1 / sizes) == mean):
+        total, count = int(sums.sum()), int(sizes.sum())
+        if all(rise * count == size * total for rise, size in zip(sums.tolist(), sizes.tolist(), strict=True)):
+            mean = total / count
             return mean, mean, 1 / (self.resamples + 1) if mean > 0 and len(sums) > 1 else 1.0
         outcome = bootstrap(
             (sums, sizes),

@@ -4,82 +4,69 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from enum import StrEnum
+from typing import Final
 
 from reconciler.evaluation.stored_table import NO_PROBABILITY, Precision, StoredItem, adds_up
 from reconciler.evaluation.table import QuestionKind
+from reconciler.evaluation.verdict import Code
 
-
-class Invalidity(StrEnum):
-    """Why no comparison is possible, in the order in which it is looked for."""
-
-    NO_ITEMS = "NoItems"
-    DUPLICATE_ITEMS = "DuplicateItems"
-    ITEMS_DIFFER = "ItemsDiffer"
-    EXPECTATIONS_DIFFER = "ExpectationsDiffer"
-    UNANSWERED_BY_STABLE = "UnansweredByStable"
-    UNANSWERED_BY_CANDIDATE = "UnansweredByCandidate"
-    INVALID_PROBABILITIES = "InvalidProbabilities"
-    LABEL_SETS_DIFFER = "LabelSetsDiffer"
-    UNKNOWN_LABEL = "UnknownLabel"
-
-
-_TEXTS = {
-    Invalidity.NO_ITEMS: "no item was answered by either revision",
-    Invalidity.DUPLICATE_ITEMS: "a question of a case is in a table twice",
-    Invalidity.ITEMS_DIFFER: "the revisions were not asked the same questions",
-    Invalidity.EXPECTATIONS_DIFFER: "the revisions were held to different expectations",
-    Invalidity.UNANSWERED_BY_STABLE: "the stable revision left a question without a usable answer",
-    Invalidity.UNANSWERED_BY_CANDIDATE: "the candidate left a question without a usable answer",
-    Invalidity.INVALID_PROBABILITIES: "probabilities are not finite, not between 0 and 1 or do not add up to 1",
-    Invalidity.LABEL_SETS_DIFFER: "the revisions chose from different labels",
-    Invalidity.UNKNOWN_LABEL: "the data set expects a label that the revisions cannot give",
+# In the order in which they are looked for.
+_TEXTS: Final = {
+    Code.NO_ITEMS: "no item was answered by either revision",
+    Code.DUPLICATE_ITEMS: "a question of a case is in a table twice",
+    Code.ITEMS_DIFFER: "the revisions were not asked the same questions",
+    Code.EXPECTATIONS_DIFFER: "the revisions were held to different expectations",
+    Code.UNANSWERED_BY_STABLE: "the stable revision left a question without a usable answer",
+    Code.UNANSWERED_BY_CANDIDATE: "the candidate left a question without a usable answer",
+    Code.INVALID_PROBABILITIES: "probabilities are not finite, not between 0 and 1 or do not add up to 1",
+    Code.LABEL_SETS_DIFFER: "the revisions chose from different labels",
+    Code.UNKNOWN_LABEL: "the data set expects a label that the revisions cannot give",
 }
 
 Pair = tuple[StoredItem, StoredItem]
 
 
-def explain(invalidity: Invalidity, pair: Pair | None) -> str:
+def explain(code: Code, pair: Pair | None) -> str:
     """What is wrong, and with which item, for people."""
     if pair is None:
-        return _TEXTS[invalidity]
-    return f"{_TEXTS[invalidity]} (line {pair[0].line}, question {pair[0].question})"
+        return _TEXTS[code]
+    return f"{_TEXTS[code]} (line {pair[0].line}, question {pair[0].question})"
 
 
 def find_invalidity(
     stable: Sequence[StoredItem], candidate: Sequence[StoredItem], precision: Precision
-) -> tuple[Invalidity, Pair | None] | None:
+) -> tuple[Code, Pair | None] | None:
     """The first thing that makes the tables incomparable, with the first item it is about; None if they are fine."""
     if not stable and not candidate:
-        return Invalidity.NO_ITEMS, None
+        return Code.NO_ITEMS, None
     for table in (stable, candidate):
         doubled = next((key for key, times in Counter(row.key for row in table).items() if times > 1), None)
         if doubled:
             row = next(row for row in table if row.key == doubled)
-            return Invalidity.DUPLICATE_ITEMS, (row, row)
+            return Code.DUPLICATE_ITEMS, (row, row)
     if [row.key for row in stable] != [row.key for row in candidate]:
-        return Invalidity.ITEMS_DIFFER, None
+        return Code.ITEMS_DIFFER, None
     pairs = list(zip(stable, candidate, strict=True))
     found = ((_flaw(*pair, precision), pair) for pair in pairs)
     flaws = [(flaw, pair) for flaw, pair in found if flaw is not None]
-    order = list(Invalidity)
+    order = list(_TEXTS)
     return min(flaws, key=lambda found: order.index(found[0]), default=None)
 
 
-def _flaw(stable: StoredItem, candidate: StoredItem, precision: Precision) -> Invalidity | None:
+def _flaw(stable: StoredItem, candidate: StoredItem, precision: Precision) -> Code | None:
     """The first flaw of one pair; each check may rely on those before it."""
-    checks: tuple[tuple[Invalidity, Callable[[], bool]], ...] = (
+    checks: tuple[tuple[Code, Callable[[], bool]], ...] = (
         (
-            Invalidity.EXPECTATIONS_DIFFER,
+            Code.EXPECTATIONS_DIFFER,
             lambda: (stable.kind, stable.expected) == (candidate.kind, candidate.expected),
         ),
-        (Invalidity.UNANSWERED_BY_STABLE, lambda: stable.predicted is not None),
-        (Invalidity.UNANSWERED_BY_CANDIDATE, lambda: candidate.predicted is not None),
-        (Invalidity.INVALID_PROBABILITIES, lambda: _is_whole(stable, precision) and _is_whole(candidate, precision)),
-        (Invalidity.LABEL_SETS_DIFFER, lambda: stable.distribution.keys() == candidate.distribution.keys()),
-        (Invalidity.UNKNOWN_LABEL, lambda: not _labels_known(stable) or stable.expected in stable.distribution),
+        (Code.UNANSWERED_BY_STABLE, lambda: stable.predicted is not None),
+        (Code.UNANSWERED_BY_CANDIDATE, lambda: candidate.predicted is not None),
+        (Code.INVALID_PROBABILITIES, lambda: _is_whole(stable, precision) and _is_whole(candidate, precision)),
+        (Code.LABEL_SETS_DIFFER, lambda: stable.distribution.keys() == candidate.distribution.keys()),
+        (Code.UNKNOWN_LABEL, lambda: not _labels_known(stable) or stable.expected in stable.distribution),
     )
-    return next((invalidity for invalidity, holds in checks if not holds()), None)
+    return next((code for code, holds in checks if not holds()), None)
 
 
 def _is_whole(row: StoredItem, precision: Precision) -> bool:

@@ -22,7 +22,7 @@ class Decision(StrEnum):
 
 
 class Code(StrEnum):
-    """Why; a closed set, with the codes of `Invalidity` for tables that cannot be compared."""
+    """Why; a closed set. From `NO_ITEMS` on, why the tables cannot be compared."""
 
     NON_INFERIOR = "NonInferior"
     INFERIOR = "Inferior"

@@ -125,6 +125,21 @@ def test_the_bootstrap_of_many_items_is_nearly_normal() -> None:
     assert change.p_value == pytest.approx(1 - NormalDist().cdf(rises.mean() / error), abs=0.03)
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=30), st.sampled_from([0.6, 0.95, 0.999999]))
+def test_an_interval_is_always_one(tenths: list[int], confidence: float) -> None:
+    stable = [choice(line, True, sure=0.6) for line in range(1, len(tenths) + 1)]
+    candidate = [choice(line, True, sure=0.6 + by / 10) for line, by in enumerate(tenths, 1)]
+    pairs = list(zip(store(stable, EXACT), store(candidate, EXACT), strict=True))
+    change = LOG_LOSS.change(pairs, Resampling(500, confidence, seed=7))
+
+    assert change is not None
+    assert math.isfinite(change.lower)
+    assert math.isfinite(change.upper)
+    assert change.lower <= change.upper
+    assert 0 < change.p_value <= 1
+
+
 def test_questions_of_one_case_are_drawn_together() -> None:
     right = outcomes(300, fixes=30, breaks=40)
 
