@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from policy.rule import Rule
-from policy.rules import declaration, images, pods, registries, relations, sizing
+from policy.rules import declaration, fields, images, pods, registries, relations, sizing
 
 RULES: Final[tuple[Rule, ...]] = (
     *declaration.RULES,
+    *fields.RULES,
     *registries.RULES,
     *images.RULES,
     *pods.RULES,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from api.keys import GATE, NAME_LABEL
-from policy.navigation import at, mapping, sequence
+from policy.navigation import at, mapping, sequence, text
 from policy.objects import SERVERS, WORKLOADS, Part, containers, kind_of, labels_of, pods
 from policy.rule import Level, Problem, Rule, Settings, Subject
 
@@ -36,18 +36,20 @@ def _ungated_service(subject: Subject) -> Iterator[Problem]:
 
 def _store_read_only(subject: Subject, _: Settings) -> Iterator[Problem]:
     for pod in pods(subject.object):
-        claims = dict(_writable_claims(pod))
+        claims = [*_writable_claims(pod)]
         for path, fields in containers(pod):
             for index, mount in enumerate(sequence(fields.get("volumeMounts"))):
-                if str(at(mount, "name")) in claims and at(mount, "readOnly") is not True:
-                    yield Problem((*path, "volumeMounts", index), f"mounts {at(mount, 'name')} for writing")
+                name = at(mount, "name")
+                if name in claims and at(mount, "readOnly") is not True:
+                    yield Problem((*path, "volumeMounts", index), f"mounts {text(name)} for writing")
 
 
-def _writable_claims(pod: Part) -> Iterator[tuple[str, Part]]:
-    for index, volume in enumerate(sequence(pod.fields.get("volumes"))):
+def _writable_claims(pod: Part) -> Iterator[Any]:
+    """Yield the names of volumes through which a claim could be written."""
+    for volume in sequence(pod.fields.get("volumes")):
         claim = at(volume, "persistentVolumeClaim")
         if claim is not None and at(claim, "readOnly") is not True:
-            yield str(at(volume, "name")), Part((*pod.path, "volumes", index), mapping(volume))
+            yield at(volume, "name")
 
 
 def _restricted(subject: Subject, _: Settings) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy import RULES, Configuration, Level, PolicyConfigurationError, read_configuration
@@ -95,6 +95,7 @@ rule_ids = st.sampled_from([rule.id for rule in RULES]) | st.text(max_size=5)
 parameters = st.sampled_from(["level", "allowed", "registry", "factor", "environments"]) | st.text(max_size=5)
 
 
+@settings(max_examples=50)
 @given(
     json_values
     | st.fixed_dictionaries(

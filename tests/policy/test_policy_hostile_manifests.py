@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy import check, read_configuration
@@ -62,6 +62,7 @@ def test_ordinary_manifests_with_anything_in_any_place_are_judged(manifests: lis
     judged(manifests)
 
 
+@settings(max_examples=30)
 @given(values)
 def test_paths_are_followed_as_far_as_they_exist(value: Any) -> None:
     for place in places(value):

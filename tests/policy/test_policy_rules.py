@@ -28,6 +28,9 @@ FAILING = [
     ("decisionmodel-valid", changed(model(), "spec", REMOVED), "spec"),
     ("decisionmodel-valid", model(cache={"size": "lots"}), "spec.cache.size"),
     ("decisionmodel-valid", changed(model(), "metadata/name", "Laya"), ""),
+    ("fields-known", model(replicsa=2), "spec.replicsa"),
+    ("fields-known", model(cache={"storageClas": "fast"}), "spec.cache.storageClas"),
+    ("fields-known", model(scheduling={"tolerations": [{"kee": "x"}]}), "spec.scheduling.tolerations[0].kee"),
     ("model-registry-allowed", model(model="models.example.com/team/laya:en"), "spec.model"),
     ("model-registry-allowed", model(model="ollaya.dev:8443/library/laya:en"), "spec.model"),
     ("model-registry-allowed", model(model="not a name:en"), "spec.model"),
@@ -176,6 +179,8 @@ FAILING = [
 PASSING = [
     ("decisionmodel-valid", model(replicas=3)),
     ("decisionmodel-valid", {"apiVersion": "example.com/v1", "kind": "DecisionModel"}),
+    ("fields-known", model(scheduling={"nodeSelector": {"any": "key"}, "tolerations": [{"key": "x"}]})),
+    ("fields-known", model(resources={"limits": {"example.com/accelerator": 1}})),
     ("model-registry-allowed", model(model="ollaya.dev/team/own:1")),
     ("model-registry-allowed", one("Deployment")),
     ("registry-uses-tls", model(model="https://ollaya.dev/library/laya:en")),
@@ -327,6 +332,11 @@ def test_an_evaluation_is_required_in_the_named_environments_only() -> None:
     assert found("evaluation-required", model(), environment="staging", **named) == []
     assert found("evaluation-required", model(), environment="prod", **named)
     assert found("evaluation-required", evaluated, environment="prod", **named) == []
+
+
+def test_a_misspelt_field_is_told_what_it_resembles() -> None:
+    (finding,) = found("fields-known", model(replicsa=2))
+    assert finding.message == "there is no such field, but there is replicas"
 
 
 def test_parameters_change_what_is_allowed() -> None:
