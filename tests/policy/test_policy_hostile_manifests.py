@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from hypothesis import given, settings
@@ -10,38 +9,9 @@ from hypothesis import strategies as st
 
 from policy import check, read_configuration
 from policy.navigation import existing, rendered
-from tests.policy.manifests import model, objects
+from tests.policy.damage import damaged, places, values
 
-leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-values = st.recursive(
-    leaves | st.sampled_from(["DecisionModel", "Deployment", "decisionmodel.io/v1alpha1", "1e99", "5Gi", "cuda"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-ORDINARY = [model(image="nginx", resources={"limits": {"memory": "1Gi"}}, cache={"size": "1Gi"}), *objects()]
 STRICT = read_configuration({"rules": {"evaluation-required": {"environments": ["e"]}}}, "e")
-
-
-def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
-
-
-PLACES = [(index, place) for index, manifest in enumerate(ORDINARY) for place in places(manifest) if place]
-
-
-@st.composite
-def damaged(draw: st.DrawFn) -> list[Any]:
-    """Ordinary manifests in which up to three places hold something else, of any type."""
-    manifests: list[Any] = json.loads(json.dumps(ORDINARY))
-    for index, place in draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=3)):
-        if existing(manifests[index], place) != place:
-            continue
-        inner = manifests[index]
-        for part in place[:-1]:
-            inner = inner[part]
-        inner[place[-1]] = draw(values)
-    return manifests
 
 
 def judged(manifests: list[Any]) -> None:
