@@ -192,7 +192,9 @@ def _volumes(configuration: PlatformConfiguration) -> list[JsonObject]:
 def _token_volume() -> JsonObject:
     """Return what the kubelet would mount by itself, but with a token that really ends after its time."""
     authority = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
-    namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
+    # With the version that the API server would add: the sources are compared as a whole, so that without it every
+    # `kubectl apply` would find a difference.
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     return {
         "name": "token",
         "projected": {
