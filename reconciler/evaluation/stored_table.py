@@ -119,10 +119,12 @@ def adds_up(distribution: Mapping[str, int | None], precision: Precision) -> boo
 
 
 def _millionths(probability: float, decimals: int) -> int:
-    if not math.isfinite(probability) or not 0 <= probability <= 1:
+    if not math.isfinite(probability):
         return NO_PROBABILITY
     unit = _unit(decimals)
-    return round(probability * MILLION / unit) * unit
+    kept = round(probability * MILLION / unit) * unit
+    # Judged as kept: a runtime's single precision may be a hair above 1.
+    return kept if 0 <= kept <= MILLION else NO_PROBABILITY
 
 
 def _unit(decimals: int) -> int:

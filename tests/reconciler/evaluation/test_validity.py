@@ -61,6 +61,12 @@ def test_a_sum_within_the_tolerance_is_one() -> None:
     assert judged(nearly, nearly).comparison is not None
 
 
+def test_single_precision_may_be_a_hair_off() -> None:
+    nearly = changed(probabilities={"a": 1.0000001, "b": -1e-7}, confidence=1.0000001)
+
+    assert judged(nearly, nearly).comparison is not None
+
+
 def test_statements_and_scores_need_no_probabilities() -> None:
     bare: dict[str, Any] = {"probabilities": {}}
     statement: dict[str, Any] = {"kind": QuestionKind.NOUL, "expected": "true", "predicted": "true", **bare}
