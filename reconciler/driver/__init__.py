@@ -5,9 +5,10 @@ exception for anything that the engine, the cluster or the backend did. `StackDr
 other modules are its parts:
 
 * `operation`, `settings`, `errors`: the values that cross the boundary;
-* `events`, `classification`, `recovery`, `command`: decisions, pure;
+* `events`, `classification`, `recovery`, `command`, `backend_layout`: decisions, pure;
 * `program_host`: the only module that touches private parts of the Pulumi SDK; runs inside `worker` processes;
-* `worker_process`, `worker_pool`, `cli_process`, `housekeeping`, `execution`, `driver`: the shell around them.
+* `worker_process`, `worker_pool`, `cli_process`, `backend_files`, `bucket_files`, `housekeeping`, `execution` and
+  `driver`: the shell around them.
 """
 
 from reconciler.driver.driver import StackDriver

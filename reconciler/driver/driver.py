@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from reconciler.driver import command, housekeeping
+from reconciler.driver.backend_files import open_files
 from reconciler.driver.classification import classify
 from reconciler.driver.cli_process import Limits, run_cli
 from reconciler.driver.errors import (
@@ -47,6 +48,7 @@ class StackDriver:
 
     def __init__(self, settings: DriverSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
+        self._files = open_files(settings.backend_url)
         self._clock = clock
         self._pool = WorkerPool(
             size=settings.workers, preload=settings.preload, operations_per_worker=settings.operations_per_worker
@@ -135,7 +137,7 @@ class StackDriver:
                     if stop.is_set():
                         return _not_run(order.operation, "the operation was stopped before its start")
                     limits = self._limits(order.operation.deadline_seconds, stop)
-                    return await Execution(self._settings, worker, order, limits).run()
+                    return await Execution(self._settings, self._files, worker, order, limits).run()
             except WorkerLostError as error:
                 return _not_run(order.operation, str(error))
 

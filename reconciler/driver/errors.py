@@ -30,6 +30,10 @@ class WorkerLostError(DriverError):
     """A worker process died, or did not answer. Internal: operations report it as `Interrupted`."""
 
 
+class BackendFilesError(DriverError):
+    """Files of the state backend could not be listed, read or deleted."""
+
+
 class BackendQueryError(DriverError):
     """The backend's list of stacks could not be read.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable
@@ -9,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler.driver import command, housekeeping, lock_owners
+from reconciler.driver.backend_files import BackendFiles
 from reconciler.driver.classification import EXIT_STACK_NOT_FOUND, classify, has_pending_operations
 from reconciler.driver.cli_process import CliRun, Ending, Limits, run_cli
-from reconciler.driver.errors import WorkerLostError
+from reconciler.driver.errors import BackendFilesError, WorkerLostError
 from reconciler.driver.events import EngineReport, Step
 from reconciler.driver.messages import Rejected
 from reconciler.driver.operation import (
@@ -59,13 +61,17 @@ class Execution:
 
     Args:
         settings: The driver's.
+        files: The backend's.
         worker: Lent for the whole operation.
         order: What to do.
         limits: By when, and how to be stopped earlier.
     """
 
-    def __init__(self, settings: DriverSettings, worker: WorkerProcess, order: Order, limits: Limits) -> None:
+    def __init__(
+        self, settings: DriverSettings, files: BackendFiles, worker: WorkerProcess, order: Order, limits: Limits
+    ) -> None:
         self._settings = settings
+        self._files = files
         self._worker = worker
         self._operation = order.operation
         self._program = order.program
@@ -78,7 +84,7 @@ class Execution:
         self._temporary = housekeeping.make_temporary_directory(self._settings)
         try:
             result = await self._with_recovery()
-            self._tidy_up()
+            await self._tidy_up(result)
         finally:
             housekeeping.remove_directory(self._temporary)
         return self._outcome(result)
@@ -162,17 +168,22 @@ class Execution:
             limits=self._limits,
         )
 
-    def _tidy_up(self) -> None:
+    async def _tidy_up(self, result: _Try) -> None:
         kind, stack = self._operation.kind, self._operation.stack
-        if kind is OperationKind.PREVIEW:
+        # A backend that has just not answered would only be waited for once more.
+        if kind is OperationKind.PREVIEW or result.symptoms.reason is FailureReason.BACKEND_UNREACHABLE:
             return
         try:
-            if kind is OperationKind.REMOVE:
-                housekeeping.remove_remains(self._settings, stack)
-            else:
-                housekeeping.prune_history(self._settings, stack, self._settings.history_entries)
-        except OSError as error:
+            await asyncio.to_thread(self._remove_superseded)
+        except BackendFilesError as error:
             _LOG.warning("stack %s: files that nobody needs stay in the backend: %s", stack, error)
+
+    def _remove_superseded(self) -> None:
+        project, stack = self._settings.project, self._operation.stack
+        if self._operation.kind is OperationKind.REMOVE:
+            housekeeping.remove_remains(self._files, project, stack)
+        else:
+            housekeeping.prune_history(self._files, project, stack, self._settings.history_entries)
 
     def _outcome(self, result: _Try) -> Outcome:
         return Outcome(

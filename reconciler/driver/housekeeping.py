@@ -1,19 +1,22 @@
 """The CLI's files: those it leaves behind and nobody else removes, and those that show what a backend holds.
 
-History is pruned in `file://` backends only. In a bucket the same must be done by a lifecycle rule on
-`.pulumi/history/`; the CLI works with any part of it missing.
+History has no switch and no end in the CLI (spec pulumi, section 3.1), so it is pruned here after every operation, in a
+directory as in a bucket. A bucket costs a listing for it and a call for each of the two files of an entry.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections import defaultdict
 from pathlib import Path
 from tempfile import mkdtemp
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
+from reconciler.driver import backend_layout as layout
+from reconciler.driver.backend_files import BackendFiles, file_backend_root
 from reconciler.driver.settings import DriverSettings
+
+DELETIONS_AT_ONCE = 100
+"""Files of history that go after one operation; where much has piled up, the next operations go on."""
 
 
 def prepare_directories(settings: DriverSettings) -> None:
@@ -35,58 +38,32 @@ def remove_directory(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def prune_history(settings: DriverSettings, stack: str, keep: int) -> None:
-    """Delete all but the newest `keep` history entries of a stack. Only while no operation runs on it."""
-    root = file_backend_root(settings.backend_url)
-    if root is None:
-        return
-    directory = root / ".pulumi" / "history" / settings.project / stack
-    if not directory.is_dir():
-        return
-    for name in superseded_history_files([path.name for path in directory.iterdir()], stack, keep):
-        (directory / name).unlink(missing_ok=True)
+def prune_history(files: BackendFiles, project: str, stack: str, keep: int) -> None:
+    """Delete the oldest history entries of a stack, all but the newest `keep`. Only while no operation runs on it.
 
-
-def remove_remains(settings: DriverSettings, stack: str) -> None:
-    """Delete what the CLI leaves of a stack that it has removed: its history, and the backup of its last state."""
-    prune_history(settings, stack, keep=0)
-    root = file_backend_root(settings.backend_url)
-    if root is None:
-        return
-    directory = root / ".pulumi" / "stacks" / settings.project
-    for suffix in ("", ".gz"):
-        for end in (".bak", ".bak.attrs"):
-            (directory / f"{stack}.json{suffix}{end}").unlink(missing_ok=True)
-
-
-def superseded_history_files(names: list[str], stack: str, keep: int) -> list[str]:
-    """Which files belong to entries older than the newest `keep`. Pure; leaves unknown files alone.
-
-    An entry is all files `<stack>-<nanoseconds>.{history,checkpoint}.json…` of one time.
+    Raises:
+        BackendFilesError: The backend does not let it.
     """
-    pattern = re.compile(rf"{re.escape(stack)}-(\d+)\.(?:history|checkpoint)\.json[a-z.]*")
-    entries: defaultdict[int, list[str]] = defaultdict(list)
-    for name in names:
-        if match := pattern.fullmatch(name):
-            entries[int(match[1])].append(name)
-    newest_first = sorted(entries, reverse=True)
-    return [name for time in newest_first[keep:] for name in entries[time]]
+    directory = layout.history_directory(project, stack)
+    superseded = layout.superseded_history_files(files.names(directory), stack, keep)
+    files.delete(f"{directory}/{name}" for name in superseded[:DELETIONS_AT_ONCE])
+
+
+def remove_remains(files: BackendFiles, project: str, stack: str) -> None:
+    """Delete what the CLI leaves of a stack that it has removed: its history, and the backup of its last state.
+
+    Raises:
+        BackendFilesError: The backend does not let it.
+    """
+    prune_history(files, project, stack, keep=0)
+    directory = layout.stacks_directory(project)
+    files.delete(f"{directory}/{name}" for name in layout.backup_names(stack))
 
 
 def is_known_missing(settings: DriverSettings, stack: str) -> bool:
-    """Whether the backend's files show that there is no such stack; False where only the CLI can tell."""
-    root = file_backend_root(settings.backend_url)
-    if root is None:
+    """Whether a `file://` backend shows that there is no such stack; False where only the CLI can tell."""
+    if urlsplit(settings.backend_url).scheme != "file":
         return False
-    directory = root / ".pulumi" / "stacks" / settings.project
+    directory = file_backend_root(settings.backend_url) / layout.stacks_directory(settings.project)
     # A backend without the directory is new, or laid out in another way.
-    return directory.is_dir() and not any((directory / f"{stack}.json{suffix}").exists() for suffix in ("", ".gz"))
-
-
-def file_backend_root(backend_url: str) -> Path | None:
-    """The directory of a `file://` backend, or None for any other kind."""
-    parts = urlsplit(backend_url)
-    if parts.scheme != "file":
-        return None
-    path = unquote(parts.netloc + parts.path)
-    return Path(path).expanduser()
+    return directory.is_dir() and not any((directory / name).exists() for name in layout.checkpoint_names(stack))

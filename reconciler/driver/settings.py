@@ -28,7 +28,7 @@ class DriverSettings:
         plugins: Provider plugins that must be present in the version of their `pulumi-<name>` distribution.
         preload: Modules every worker imports before its first operation.
         operations_per_worker: Operations after which a worker process is replaced.
-        history_entries: Entries of `file://` history kept for each stack.
+        history_entries: Entries of history kept for each stack.
     """
 
     pulumi: Path

@@ -1,0 +1,79 @@
+"""The files of a state backend, for what the CLI has no verb for: what it leaves behind, and whose the locks are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+from reconciler.driver.errors import BackendFilesError
+
+
+class BackendFiles(Protocol):
+    """Files below a backend's root. Calls block for seconds at most; every one may raise `BackendFilesError`."""
+
+    def names(self, directory: str) -> list[str]:
+        """Names of the files right in a directory; none when there is no such directory."""
+
+    def read(self, path: str) -> bytes:
+        """Content of a file."""
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files; those that are gone already do not matter."""
+
+
+class DirectoryFiles:
+    """The files of a `file://` backend."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def names(self, directory: str) -> list[str]:
+        """See `BackendFiles`."""
+        with _explained():
+            place = self._root / directory
+            return [path.name for path in place.iterdir() if path.is_file()] if place.is_dir() else []
+
+    def read(self, path: str) -> bytes:
+        """See `BackendFiles`."""
+        with _explained():
+            return (self._root / path).read_bytes()
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """See `BackendFiles`."""
+        with _explained():
+            for path in paths:
+                (self._root / path).unlink(missing_ok=True)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BackendFilesError(f"{error.filename}: {error.strerror}") from error
+
+
+def open_files(backend_url: str) -> BackendFiles:
+    """The files of a `file://` or `s3://` backend; asks nobody anything yet.
+
+    Raises:
+        BackendFilesError: It is another kind of backend. The message does not repeat the URL, which may hold secrets.
+    """
+    scheme = urlsplit(backend_url).scheme
+    if scheme == "file":
+        return DirectoryFiles(file_backend_root(backend_url))
+    if scheme == "s3":
+        # The AWS SDK takes a quarter of a second and 30 MiB, which only a bucket is worth.
+        from reconciler.driver.bucket_files import BucketFiles  # noqa: PLC0415
+
+        return BucketFiles.at(backend_url)
+    raise BackendFilesError("the state backend must be a file:// or s3:// URL")
+
+
+def file_backend_root(backend_url: str) -> Path:
+    """The directory of a `file://` backend."""
+    parts = urlsplit(backend_url)
+    return Path(unquote(parts.netloc + parts.path)).expanduser()
