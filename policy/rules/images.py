@@ -12,7 +12,7 @@ from policy.rule import Level, Problem, Rule, Settings, Subject
 from reconciler.engine.errors import InvalidRuntimeVersion
 from reconciler.engine.images import REPOSITORY, RuntimeVersion, runtime_image
 
-_DIGEST: Final = re.compile(r"@sha256:[0-9a-f]{64}")
+_DIGEST: Final = re.compile(r"@sha256:[0-9a-f]{64}\Z")
 _REPOSITORY: Final = re.compile(r"[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+")
 _LIBRARY: Final = "docker.io/library"
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from policy.figures import model_name
 from policy.navigation import JsonObject, Path, at, text
-from policy.objects import MODELS_AND_WORKLOADS, Part, all_containers, kind_of, variables
+from policy.objects import MODELS_AND_WORKLOADS, Part, all_containers, variables
 from policy.rule import Level, Problem, Rule, Settings, Subject
 from reconciler.engine.errors import InvalidEndpoint
 from reconciler.engine.names import DEFAULT_HOST, ModelName, is_host
@@ -49,8 +49,6 @@ def _variables(subject: Subject, *names: str) -> Iterator[Part]:
 
 def _named_models(subject: Subject) -> Iterator[tuple[Path, ModelName | None]]:
     """Yield every model that the object names, None where it is no name."""
-    if kind_of(subject.object) not in MODELS_AND_WORKLOADS:
-        return
     model = at(subject.object, "spec", "model")
     if model is not None:
         yield ("spec", "model"), model_name(model)

@@ -60,8 +60,8 @@ def _within_limits(subject: Subject, _: Settings) -> Iterator[Problem]:
     for path, resources in _declared(subject):
         limits = mapping(resources.get("limits"))
         for resource, request in mapping(resources.get("requests")).items():
-            limit = quantity(limits.get(resource))
-            if limit is not None and less(limits[resource], quantity(request) or limit):
+            requested = quantity(request)
+            if requested is not None and less(limits.get(resource), requested):
                 problem = f"asks for {request} of {resource}, more than its limit {limits[resource]}"
                 yield Problem((*path, "requests", resource), problem)
 

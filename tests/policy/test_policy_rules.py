@@ -79,6 +79,8 @@ FAILING = [
     ),
     ("image-pinned-by-digest", model(image="ghcr.io/ollaya-dev/ollaya:0.12.0"), "spec.image"),
     ("image-pinned-by-digest", model(image="ghcr.io/ollaya-dev/ollaya@sha256:12"), "spec.image"),
+    ("image-pinned-by-digest", model(image=f"{PINNED}0"), "spec.image"),
+    ("image-pinned-by-digest", model(image=f"{PINNED}\n"), "spec.image"),
     ("image-pinned-by-digest", model(runtimeVersion="99.0.0"), "spec.runtimeVersion"),
     (
         "image-pinned-by-digest",
