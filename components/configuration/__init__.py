@@ -1,6 +1,7 @@
 """What an environment may configure: the typed form of `stacks/Pulumi.<environment>.yaml`."""
 
 from components.configuration.manager import ManagerFlags, RuntimeVersionPolicy
+from components.configuration.models import NetworkPolicies, Retain, WaitForModels
 from components.configuration.monitoring import (
     AlertThresholds,
     AlertWindows,
@@ -12,7 +13,8 @@ from components.configuration.monitoring import (
 )
 from components.configuration.platform import PlatformConfiguration
 from components.configuration.reading import ConfigurationError, read_configuration
-from components.configuration.workload import NetworkPolicies, Proxy, Retain, S3State, StateVolume, WaitForModels
+from components.configuration.state import S3State, StateVolume
+from components.configuration.workload import Proxy
 
 __all__ = [
     "AlertThresholds",

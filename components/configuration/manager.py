@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from components.configuration.monitoring import BindAddress
-from components.configuration.section import NamespaceName, Section
+from components.configuration.section import Namespaces, Section
 
 
 class RuntimeVersionPolicy(StrEnum):
@@ -46,7 +46,7 @@ class ManagerFlags(Section):
     max_concurrent_reconciles: Annotated[int, Field(ge=1, le=64)] | None = None
     max_concurrent_rollouts: Annotated[int, Field(ge=0)] | None = None
     runtime_version_policy: RuntimeVersionPolicy | None = None
-    watch_namespaces: tuple[NamespaceName, ...] = ()
+    watch_namespaces: Namespaces = ()
     metrics_bind_address: BindAddress | None = None
     """Short for `metrics.bindAddress` with `metrics.secure` off, for a cluster that is shared with nobody."""
     stack_workers: Annotated[int, Field(ge=1, le=32)] = 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.configuration.section import NamespaceName, ObjectName, Section
 
@@ -72,6 +72,14 @@ class Metrics(Section):
     certificate_secret: ObjectName | None = None
     """A Secret with `tls.crt` and `tls.key`; without one the reconciler issues itself a certificate at start."""
     service_monitor: ServiceMonitor = ServiceMonitor()
+
+    @model_validator(mode="after")
+    def _only_a_given_certificate_can_be_verified(self) -> Self:
+        if self.service_monitor.tls_verify and self.certificate_secret is None:
+            raise ValueError(
+                "serviceMonitor.tlsVerify: needs certificateSecret; nobody knows a certificate made at start"
+            )
+        return self
 
     @property
     def endpoint(self) -> MetricsEndpoint | None:

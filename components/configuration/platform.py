@@ -9,18 +9,11 @@ from pydantic import Field, WrapValidator, model_validator
 
 from api.scheduling import Affinity, Toleration
 from components.configuration.manager import ManagerFlags
+from components.configuration.models import NetworkPolicies, Retain, WaitForModels
 from components.configuration.monitoring import GrafanaDashboard, Metrics, MetricsEndpoint, PrometheusRule
 from components.configuration.section import FROM_JSON, ObjectName, Section, nothing_ignored
-from components.configuration.workload import (
-    ImagePullPolicy,
-    NetworkPolicies,
-    Proxy,
-    Resources,
-    Retain,
-    ServiceAccount,
-    StateVolume,
-    WaitForModels,
-)
+from components.configuration.state import StateVolume
+from components.configuration.workload import ImagePullPolicy, Proxy, Resources, ServiceAccount
 
 _WHOLE = WrapValidator(nothing_ignored)
 

@@ -6,7 +6,14 @@ import json
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidatorFunctionWrapHandler
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    StringConstraints,
+    ValidatorFunctionWrapHandler,
+)
 from pydantic.alias_generators import to_camel
 
 
@@ -34,6 +41,14 @@ ObjectName = Annotated[str, StringConstraints(max_length=253, pattern=r"^[a-z0-9
 """The name of a Kubernetes object, for example of a Secret."""
 
 NamespaceName = Annotated[str, StringConstraints(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+
+
+def _once(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names without repetitions: each becomes objects, and no two may be the same."""
+    return tuple(dict.fromkeys(names))
+
+
+Namespaces = Annotated[tuple[NamespaceName, ...], AfterValidator(_once)]
 
 
 def nothing_ignored(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:

@@ -88,6 +88,10 @@ def test_keys_of_others_are_left_to_them() -> None:
             {"metrics": {"enabled": False, "serviceMonitor": {"enabled": True}}},
             "decisionmodel:metrics.serviceMonitor: there is nothing to scrape",
         ),
+        (
+            {"metrics": {"serviceMonitor": {"enabled": True, "tlsVerify": True}}},
+            "decisionmodel:metrics: serviceMonitor.tlsVerify: needs certificateSecret",
+        ),
         ({"metrics": {"serviceMonitor": {"interval": "often"}}}, "decisionmodel:metrics.serviceMonitor.interval"),
         ({"prometheusRule": {"windows": {"degraded": "10"}}}, "decisionmodel:prometheusRule.windows.degraded"),
         ({"prometheusRule": {"thresholds": {"maxEce": 2}}}, "decisionmodel:prometheusRule.thresholds.maxEce"),
@@ -201,3 +205,12 @@ def test_the_committed_environments_are_configured(file: Path) -> None:
     values = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
 
     read_configuration("decisionmodel", file.name.split(".")[1], values)
+
+
+def test_a_namespace_named_twice_counts_once() -> None:
+    configuration = _read(
+        manager={"watchNamespaces": ["b", "a", "b"]}, networkPolicies={"enabled": True, "namespaces": ["c", "c"]}
+    )
+
+    assert configuration.manager.watch_namespaces == ("b", "a")
+    assert configuration.policed_namespaces == ("c",)

@@ -13,6 +13,7 @@ from tests.components.platforms import rendered
 
 MONITORED: dict[str, Any] = {"metrics": {"serviceMonitor": {"enabled": True}}}
 VERIFIED: dict[str, Any] = {"metrics": {"serviceMonitor": {"enabled": True, "caSecret": {"name": "ca"}}}}
+CERTIFIED: dict[str, Any] = {"metrics": {"certificateSecret": "tls", "serviceMonitor": {"enabled": True}}}
 ALERTED: dict[str, Any] = {"prometheusRule": {"enabled": True}}
 SHOWN: dict[str, Any] = {"grafanaDashboard": {"enabled": True}}
 POLICED: dict[str, Any] = {"networkPolicies": {"enabled": True, "namespaces": ["models"]}}
@@ -308,7 +309,7 @@ TABLE: list[tuple[str, dict[str, Any], Any, list[str]]] = [
     ),
     (
         "metrics.serviceMonitor.tlsVerify",
-        MONITORED,
+        CERTIFIED,
         True,
         [
             "+ ServiceMonitor ~-metrics-monitor spec.endpoints[].tlsConfig.insecureSkipVerify=false",
