@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -50,12 +50,11 @@ def draw(items: int, difference: float, discordance: float, seed: int) -> Counts
 
 def tango(counts: Counts, supposed: float) -> NDArray[np.bool_]:
     """By the score interval, which is the gate's."""
-    reach = normal_quantile(CONFIDENCE)
-    statistic = lru_cache(maxsize=None)(
-        lambda items, fixes, breaks: score_statistic(PairedCounts(items, fixes, breaks), supposed)
-    )
-    rows = counts.tolist()
-    return np.array([statistic(sum(row), row[1], row[2]) > reach for row in rows])
+    reach, items = normal_quantile(CONFIDENCE), int(counts[0].sum())
+    distinct, position = np.unique(counts[:, 1:3], axis=0, return_inverse=True)
+    statistics = [score_statistic(PairedCounts(items, *pair), supposed) for pair in distinct.tolist()]
+    proven: NDArray[np.bool_] = np.array(statistics)[position] > reach
+    return proven
 
 
 def newcombe(counts: Counts, supposed: float) -> NDArray[np.bool_]:
