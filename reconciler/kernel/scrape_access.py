@@ -33,9 +33,9 @@ _REVIEWS_AT_ONCE = 4
 
 
 class _User(msgspec.Struct):
-    """The account that a token stands for, as an access review wants it."""
+    """The account that a token stands for, as an access review wants it; empty for a token that stands for none."""
 
-    username: str
+    username: str = ""
     uid: str = ""
     groups: list[str] | None = None
     extra: dict[str, list[str]] | None = None
@@ -103,7 +103,7 @@ class ScrapeAccess:
     async def _authenticated(self, token: str) -> _User | None:
         answer = await self._client.create(TOKEN_REVIEWS, None, {"spec": {"token": token}})
         status = _read(answer, _TokenStatus)
-        return status.user if status.authenticated else None
+        return status.user if status.authenticated and status.user and status.user.username else None
 
     async def _allowed(self, user: _User, path: str) -> bool:
         account = {

@@ -133,7 +133,18 @@ async def test_without_a_token_nobody_is_asked(
     assert server.requests == []
 
 
-@pytest.mark.parametrize("status", [{}, {"authenticated": False, "user": USER}, {"authenticated": True}, None])
+@pytest.mark.parametrize(
+    "status",
+    [
+        # As the API server puts it.
+        {"user": {}, "error": "invalid bearer token"},
+        {"authenticated": False, "user": USER},
+        {"authenticated": True},
+        {"authenticated": True, "user": {"uid": "u-1"}},
+        {},
+        None,
+    ],
+)
 async def test_an_unknown_token_is_unauthorized(
     server: FakeApiServer, reviews: Reviews, endpoint: HttpServer, status: Any
 ) -> None:
