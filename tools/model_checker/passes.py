@@ -34,7 +34,7 @@ def passes(judge: Judge, state: State) -> Iterator[Step]:
     """Yield the passes that can be made in a state, cut short ones included."""
     verdict, written = _begin(judge, state)
     violation = pass_violation(judge, state, verdict)
-    hazard = _hazard(state, verdict)
+    hazard = _hazard(judge, state, verdict)
     told = _told(written, verdict)
     done = _act(told, verdict)
     yield Step("pass", done, hazard=hazard, violation=violation)
@@ -46,17 +46,32 @@ def passes(judge: Judge, state: State) -> Iterator[Step]:
         yield Step("pass dies after its Events, before it acts", restarted(told), disturbs=True, hazard=hazard)
 
 
-def _hazard(state: State, verdict: Verdict) -> Hazard | None:
+def _hazard(judge: Judge, state: State, verdict: Verdict) -> Hazard | None:
     """Return what the decision relies on without being able to."""
-    if state.operation is not None and verdict.plan is not None:
-        kept = {each.revision for each in state.operation.revisions}
-        wanted = {each.revision for each in verdict.plan.revisions}
-        if any(state.cluster.revisions[index] != NOTHING for index in wanted - kept):
-            return Hazard.REMOVED_MEANWHILE
-    promoted = verdict.promotes
+    promoted, selected = verdict.promotes, state.view.service
+    if state.operation is not None and verdict.plan is not None and _removes(state.operation, verdict.plan, state):
+        return Hazard.REMOVED_MEANWHILE
     if promoted is not None and state.view.revisions[promoted].proved > state.cluster.revisions[promoted].proved:
         return Hazard.STALE_PROOF
+    if (
+        selected is not None
+        and selected == judge.known(state.status).failed
+        and selected not in judge.known(verdict.status)
+    ):
+        return Hazard.RETURN_BEFORE_SWITCH
     return None
+
+
+def _removes(operation: Plan, wanted: Plan, state: State) -> bool:
+    """Whether the operation is yet to delete something that is wanted."""
+    keeps = {each.revision: each for each in operation.revisions}
+    for each in wanted.revisions:
+        objects, kept = state.cluster.revisions[each.revision], keeps.get(each.revision)
+        if kept is None and objects != NOTHING:
+            return True
+        if kept is not None and each.serve and objects.deployment and not kept.serve:
+            return True
+    return False
 
 
 def _begin(judge: Judge, state: State) -> tuple[Verdict, State]:
@@ -76,8 +91,10 @@ def _told(state: State, verdict: Verdict) -> State:
 def _act(state: State, verdict: Verdict) -> State:
     if verdict.consumes_approval:
         state = state._replace(spec=state.spec._replace(approval=None))
+    # What is compared with the plan was gathered before Jobs were discarded.
+    differs = verdict.plan is not None and bool(next_writes(verdict.plan, state.view))
     state = state._replace(cluster=_without_jobs(state.cluster, verdict.discards))
-    if state.operation is not None or verdict.plan is None or not next_writes(verdict.plan, state.view):
+    if state.operation is not None or verdict.plan is None or not differs:
         return state
     return settled(state._replace(operation=verdict.plan), verdict.plan)
 

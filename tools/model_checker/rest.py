@@ -92,9 +92,13 @@ class Rest:
                 yield Violation(Property.LEFTOVERS, f"it rests with objects of {NAMES[index]}")
 
     def _serves(self, state: State) -> bool:
-        """Whether the stable has all its Pods, or a person has to act first (spec section 8.1)."""
-        stable = self._judge.known(state.status).stable
-        if stable is None or state.cluster.revisions[stable].pods is Pods.ALL_READY:
+        """Whether the stable has all its Pods, or a person has to act first (spec section 8.1).
+
+        No store is refilled beside a candidate, and one that waits for approval waits for ever.
+        """
+        known = self._judge.known(state.status)
+        stable = known.stable
+        if stable is None or known.candidate is not None or state.cluster.revisions[stable].pods is Pods.ALL_READY:
             return True
         recovery = self._judge.status(state.status).store_recovery
         exhausted = recovery is not None and recovery.exhausted
