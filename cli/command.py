@@ -10,6 +10,7 @@ import click
 
 from cli.errors import ExitCode
 from cli.policy.commands import policy
+from cli.preview.commands import preview
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -18,6 +19,7 @@ def dmctl() -> None:
 
 
 dmctl.add_command(policy)
+dmctl.add_command(preview)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

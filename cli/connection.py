@@ -1,0 +1,92 @@
+"""Reaching a cluster with the caller's own kubeconfig, as kubectl does: its options, and a client that only reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import click
+
+from cli.errors import InputError
+from reconciler.kernel.resources import KubernetesObject, Resource
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_USER_AGENT = "dmctl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """What was said about the cluster."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespace: str | None = None
+
+
+class Reader(Protocol):
+    """What may be asked of the API server: nothing that writes."""
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> KubernetesObject | None:
+        """Read one object, None when it does not exist."""
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, label_selector: str = ""
+    ) -> list[KubernetesObject]:
+        """Read a whole collection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """An open connection, and the namespace of its context."""
+
+    reader: Reader
+    namespace: str
+
+
+def cluster_options(command: Command) -> Command:
+    """Give a command kubectl's options that say which cluster and namespace is meant."""
+    kubeconfig = click.option("--kubeconfig", metavar="FILE", help="Instead of $KUBECONFIG or ~/.kube/config.")
+    context = click.option("--context", metavar="NAME", help="The kubeconfig's context, if not its current one.")
+    namespace = click.option(
+        "-n", "--namespace", metavar="NAME", help="The namespace of what names none; the context's by default."
+    )
+    decorated: Command = kubeconfig(context(namespace(command)))
+    return decorated
+
+
+@asynccontextmanager
+async def open_cluster(options: ClusterOptions) -> AsyncIterator[Cluster]:
+    """Open a connection to the cluster that the options name.
+
+    Raises:
+        InputError: There is no usable kubeconfig; the message says what to do.
+    """
+    # The Kubernetes client brings half a second of imports that other commands do not need.
+    from reconciler.kernel.client import KubernetesClient  # noqa: PLC0415
+    from reconciler.kernel.connection import load_configuration, open_api_client, open_watch_client  # noqa: PLC0415
+    from reconciler.kernel.errors import KernelError  # noqa: PLC0415
+
+    try:
+        configuration = load_configuration(kubeconfig_file(options.kubeconfig), options.context)
+        client = KubernetesClient(
+            open_api_client(configuration, _USER_AGENT),
+            open_watch_client(configuration, _USER_AGENT),
+            field_manager=_USER_AGENT,
+        )
+    except KernelError as error:
+        raise InputError(f"{error}\nName a kubeconfig with --kubeconfig and a context of it with --context.") from error
+    try:
+        yield Cluster(client, configuration.namespace)
+    finally:
+        await client.close()
+
+
+def kubeconfig_file(given: str | None) -> Path:
+    """Return the kubeconfig as kubectl finds it: the option, the first file of the variable, the home directory's."""
+    named = given or os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    return Path(named) if named else Path.home() / ".kube" / "config"

@@ -1,0 +1,72 @@
+"""The command `dmctl preview`: options in, a report and an exit code out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Final
+
+import click
+
+from cli.connection import ClusterOptions, cluster_options
+from cli.errors import InputError
+from cli.manifests.sources import read_document, read_manifests
+from policy import Configuration, PolicyConfigurationError, read_configuration
+
+_FORMATS: Final = ("text", "markdown", "json")
+
+
+@click.command()
+@click.argument("files", nargs=-1, metavar="FILE|DIRECTORY...")
+@click.option("--stack", metavar="NAME", help="The environment whose reconciler acts; its own models without files.")
+@click.option("--policy-config", metavar="FILE", help="Levels and parameters of the policy rules, in YAML.")
+@click.option("--offline", is_flag=True, help="Ask neither cluster nor registry: predict from the manifests alone.")
+@click.option("-o", "--output", type=click.Choice(_FORMATS), default="text", help="text by default.")
+@cluster_options
+def preview(  # noqa: PLR0913 - the options of the command line
+    files: tuple[str, ...],
+    stack: str | None,
+    policy_config: str | None,
+    offline: bool,
+    output: str,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+) -> int:
+    """Say what would happen if the manifests were applied now; change nothing.
+
+    Ends with 0 when there is nothing to do, with 1 when something would change, with 2 when something is refused by the
+    platform or by mandatory rules, and with 3 when it cannot be told.
+    """
+    # The rollout's decisions bring the Pulumi SDK with them, a second that no other command waits for.
+    from cli.preview.documents import REPORTS  # noqa: PLC0415
+    from cli.preview.environments import default_settings, read_environment  # noqa: PLC0415
+    from cli.preview.reading import Question  # noqa: PLC0415
+    from cli.preview.reading import preview as previewed  # noqa: PLC0415
+    from cli.preview.wording import exit_code  # noqa: PLC0415
+
+    stdin = sys.stdin.buffer
+    environment = None if stack is None else read_environment(stack, stdin)
+    if not files and environment is None:
+        raise InputError("name files or directories with manifests, or an environment with --stack")
+    own = () if environment is None or files else environment.files
+    question = Question(
+        read=read_manifests(files or own, stdin),
+        settings=default_settings() if environment is None else environment.settings,
+        policy=_policy(policy_config, stack),
+        cluster=None if offline else ClusterOptions(kubeconfig=kubeconfig, context=context),
+        namespace=namespace or ("default" if own else None),
+    )
+    previews = asyncio.run(previewed(question))
+    click.echo(REPORTS[output](previews), color=False if os.environ.get("NO_COLOR") else None)
+    return exit_code(previews)
+
+
+def _policy(file: str | None, stack: str | None) -> Configuration:
+    document = None if file is None else read_document(file, sys.stdin.buffer)
+    try:
+        return read_configuration(document, stack)
+    except PolicyConfigurationError as error:
+        lines = (f"{file}: {line}" for line in str(error).splitlines())
+        raise InputError("\n".join(lines)) from error

@@ -1,0 +1,184 @@
+"""Which DecisionModels the manifests hold, and the forecast of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from api.decisionmodel import DecisionModel
+from cli.connection import ClusterOptions, open_cluster
+from cli.errors import InputError
+from cli.forecast import Forecast, Outcome, Refused
+from cli.manifests.sources import Manifests, SourcedManifest
+from cli.policy.offline import rendered_objects
+from cli.policy.verdict import LocatedFinding, judge
+from cli.preview.observing import ConfigMaps, Sources, foresee
+from cli.preview.registries import Registries
+from policy import Configuration, Level
+from policy.navigation import at, text
+from policy.objects import DECISION_MODEL, kind_of
+from reconciler.controller.settings import ControllerSettings
+from reconciler.kernel.errors import KernelError
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_CONFIG_MAP: Final = "ConfigMap"
+_INVALID: Final = "Invalid"
+"""What the API server calls a manifest that it does not take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a preview is asked about.
+
+    Attributes:
+        read: The manifests.
+        settings: The reconciler that would act on them.
+        policy: The rules that they are judged by.
+        cluster: Where they would be applied; None to ask nobody.
+        namespace: Of manifests that name none; None for that of the kubeconfig's context.
+    """
+
+    read: Manifests
+    settings: ControllerSettings
+    policy: Configuration
+    cluster: ClusterOptions | None
+    namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPreview:
+    """One DecisionModel: where it is declared, what would happen, and what the rules find."""
+
+    namespace: str
+    name: str
+    file: str
+    line: int
+    forecast: Forecast
+    findings: tuple[LocatedFinding, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        """What it comes to, the rules included."""
+        told = self.forecast.outcome
+        return Outcome.REFUSED if self._is_blocked and told is not Outcome.ERROR else told
+
+    @property
+    def refused(self) -> Refused | None:
+        """Why nothing would come of it."""
+        if self.forecast.refused is None and self._is_blocked:
+            mandatory = [each for each in self.findings if each.finding.level is Level.MANDATORY]
+            return Refused("PolicyViolation", f"{len(mandatory)} mandatory: {mandatory[0].finding.message}")
+        return self.forecast.refused
+
+    @property
+    def _is_blocked(self) -> bool:
+        return any(each.finding.level is Level.MANDATORY for each in self.findings)
+
+
+async def preview(question: Question) -> tuple[ModelPreview, ...]:
+    """Return what would become of every DecisionModel, in the order of the manifests.
+
+    Raises:
+        InputError: The cluster cannot be asked, or the manifests name no DecisionModel, or one of them twice.
+    """
+    async with AsyncExitStack() as stack:
+        reader, registries, namespace = None, None, question.namespace or "default"
+        if question.cluster is not None:
+            cluster = await stack.enter_async_context(open_cluster(question.cluster))
+            reader, namespace = cluster.reader, question.namespace or cluster.namespace
+            registries = Registries(question.settings.registries)
+            stack.push_async_callback(registries.close)
+        sources = Sources(
+            settings=question.settings,
+            now=datetime.now(UTC).replace(microsecond=0),
+            reader=reader,
+            registries=registries,
+            config_maps=_config_maps(question.read, namespace),
+        )
+        try:
+            return tuple([await _preview(each, sources) for each in _declared(question, namespace)])
+        except KernelError as error:
+            raise InputError(f"{error}\nA preview has to read the cluster; --offline predicts without one.") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Declared:
+    """A DecisionModel of the manifests: read, or why it cannot be; with what the rules find in it."""
+
+    source: SourcedManifest
+    namespace: str
+    name: str
+    model: DecisionModel | Refused
+    findings: tuple[LocatedFinding, ...]
+
+
+def _declared(question: Question, namespace: str) -> Iterable[_Declared]:
+    findings = judge(question.read, question.policy, rendered_objects).findings
+    declared: dict[tuple[str, str], _Declared] = {}
+    for position, source in enumerate(question.read.manifests):
+        if kind_of(source.value) not in DECISION_MODEL:
+            continue
+        own = tuple(each for each in findings if each.finding.position == position)
+        each = _read(source, namespace, own)
+        if (each.namespace, each.name) in declared:
+            raise InputError(
+                f"{source.file}:{source.line()}: DecisionModel {each.namespace}/{each.name} is there twice"
+            )
+        declared[each.namespace, each.name] = each
+    if not declared:
+        raise InputError("there is no DecisionModel to preview in what was given")
+    return declared.values()
+
+
+def _read(source: SourcedManifest, namespace: str, findings: tuple[LocatedFinding, ...]) -> _Declared:
+    metadata = at(source.value, "metadata")
+    placed = text(at(metadata, "namespace")) or namespace
+    return _Declared(
+        source=source,
+        namespace=placed,
+        name=text(at(metadata, "name")),
+        model=_model(source.value, placed),
+        findings=findings,
+    )
+
+
+def _model(manifest: Any, namespace: str) -> DecisionModel | Refused:
+    """Return the DecisionModel in its namespace, or why the API server would not take it."""
+    if not _NAMESPACE.fullmatch(namespace):
+        return Refused(_INVALID, f"metadata.namespace: {namespace[:80]!r} cannot be the name of a namespace")
+    try:
+        model = DecisionModel.model_validate({**manifest, "status": None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        return Refused(_INVALID, f"{place or 'the object'}: {first['msg'].removeprefix('Value error, ')}")
+    return model.model_copy(update={"metadata": model.metadata.model_copy(update={"namespace": namespace})})
+
+
+async def _preview(declared: _Declared, sources: Sources) -> ModelPreview:
+    model = declared.model
+    invalid = isinstance(model, Refused)
+    told = Forecast(outcome=Outcome.REFUSED, refused=model) if invalid else await foresee(model, sources)
+    return ModelPreview(
+        namespace=declared.namespace,
+        name=declared.name,
+        file=declared.source.file,
+        line=declared.source.line(),
+        forecast=told,
+        findings=declared.findings,
+    )
+
+
+def _config_maps(read: Manifests, namespace: str) -> ConfigMaps:
+    found: dict[tuple[str, str], Any] = {}
+    for source in read.manifests:
+        if kind_of(source.value) == _CONFIG_MAP:
+            metadata = at(source.value, "metadata")
+            found[text(at(metadata, "namespace")) or namespace, text(at(metadata, "name"))] = source.value
+    return found

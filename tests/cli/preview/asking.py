@@ -1,0 +1,100 @@
+"""A preview asked of a bed, and what the bed's reconciler then made of the same manifest."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import yaml
+
+from api.keys import KIND
+from cli.connection import ClusterOptions
+from cli.forecast import Forecast
+from cli.forecast.objects import Action
+from cli.manifests.sources import read_manifests
+from cli.preview.reading import ModelPreview, Question, preview
+from policy import Configuration
+from reconciler.controller.watched import BY_KIND, CONFIG_MAPS
+from tests.fakes.apistore import Change
+from tests.reconciler.controller.bed import KEY, Bed
+
+_KINDS = ("PersistentVolumeClaim", "Job", "Deployment", "PodDisruptionBudget", "Service")
+Snapshot = dict[tuple[str, str], Any]
+Keys = set[tuple[str, str]]
+
+
+@dataclass
+class Asked:
+    """The bed, with the settings that both the preview and the reconciler have."""
+
+    bed: Bed
+    policy: Configuration = field(default_factory=Configuration)
+
+    def allow(self, **settings: Any) -> None:
+        """Change settings of the reconciler that is not started yet."""
+        self.bed.options = replace(self.bed.options, controller=replace(self.bed.options.controller, **settings))
+
+    @staticmethod
+    def manifest(annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+        """The manifest that `Bed.declare` applies."""
+        metadata: dict[str, Any] = {"name": KEY.name, "namespace": KEY.namespace}
+        if annotations:
+            metadata["annotations"] = annotations
+        body = {"model": "laya:en", **spec}
+        return {"apiVersion": "decisionmodel.io/v1alpha1", "kind": KIND, "metadata": metadata, "spec": body}
+
+    async def preview(self, *documents: Any, offline: bool = False) -> tuple[ModelPreview, ...]:
+        """Preview documents."""
+        text = yaml.safe_dump_all(documents).encode()
+        question = Question(
+            read=read_manifests(["-"], io.BytesIO(text)),
+            settings=self.bed.options.controller,
+            policy=self.policy,
+            cluster=None if offline else ClusterOptions(kubeconfig=str(self.bed.kubeconfig)),
+        )
+        return await preview(question)
+
+    async def forecast(self, annotations: dict[str, str] | None = None, **spec: Any) -> Forecast:
+        """Preview the bed's DecisionModel with another spec."""
+        (only,) = await self.preview(self.manifest(annotations, **spec))
+        return only.forecast
+
+    def snapshot(self) -> Snapshot:
+        """What the cluster holds of the DecisionModel, without what only the cluster writes."""
+        found: Snapshot = {}
+        for resource in (*(BY_KIND[kind] for kind in _KINDS), CONFIG_MAPS):
+            for obj in self.bed.objects(resource):
+                metadata = {key: obj["metadata"].get(key) for key in ("labels", "annotations")}
+                found[resource.kind, obj["metadata"]["name"]] = deepcopy((metadata, obj.get("spec")))
+        return found
+
+    async def carry_out(self, annotations: dict[str, str] | None = None, **spec: Any) -> dict[Action, Keys]:
+        """Apply the manifest and let everything happen; return what became of the objects."""
+        before = self.snapshot()
+        created: Keys = set()
+        self.bed.server.store.listeners.append(lambda change: created.update(_created(change)))
+        self.bed.declare(annotations=annotations, **spec)
+        await self.bed.settle()
+        await self.bed.advance(301)
+        await self.bed.advance(11)
+        after = self.snapshot()
+        return {
+            Action.CREATE: created,
+            Action.CHANGE: {key for key in {*before} & {*after} if before[key] != after[key]},
+            Action.DELETE: {*before} - {*after},
+        }
+
+
+def _created(change: Change) -> Iterator[tuple[str, str]]:
+    """Yield what a change of the store created of the kinds that a forecast speaks of."""
+    new = change.new
+    if change.old is None and new is not None and new.get("kind") in (*_KINDS, CONFIG_MAPS.kind):
+        yield new["kind"], new["metadata"]["name"]
+
+
+def by_action(told: Forecast) -> dict[Action, Keys]:
+    """What a forecast says becomes of objects."""
+    return {action: {(each.kind, each.name) for each in told.objects if each.action is action} for action in Action}
