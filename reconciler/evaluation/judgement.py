@@ -98,9 +98,10 @@ def _compare(pairs: Sequence[Pair], parameters: Parameters) -> Comparison:
     # One family of alarms, in a fixed order: labels, log-loss, Brier score.
     scores = [change.p_value for change in (log_loss, brier) if change is not None]
     adjusted = iter(holm([*(change.p_value for change in looked_at), *scores]))
+    label_p_values = {change: next(adjusted) for change in looked_at}
     return Comparison(
         accuracy=_accuracy(pairs, parameters.confidence),
-        labels=tuple(_label(change, parameters, adjusted) for change in labels),
+        labels=tuple(_label(change, label_p_values.get(change), parameters) for change in labels),
         # A margin of probability is one of its logarithm, too: what multiplies the typical probability by 1 - margin.
         log_loss=_score(log_loss, adjusted, -math.log1p(-parameters.margin)),
         brier=_score(brier, adjusted, parameters.margin),
@@ -133,9 +134,7 @@ def _accuracy(pairs: Sequence[Pair], confidence: float) -> Accuracy:
     )
 
 
-def _label(change: LabelChange, parameters: Parameters, adjusted: Iterator[float]) -> LabelRecall:
-    enough = change.items >= parameters.min_items_per_label
-    p_value = round(next(adjusted), _DIGITS) if enough else None
+def _label(change: LabelChange, p_value: float | None, parameters: Parameters) -> LabelRecall:
     difference = change.difference
     return LabelRecall(
         question=change.question,
@@ -144,7 +143,7 @@ def _label(change: LabelChange, parameters: Parameters, adjusted: Iterator[float
         fixes=change.fixes,
         breaks=change.breaks,
         difference=None if difference is None else round(difference, _DIGITS),
-        p_value=p_value,
+        p_value=None if p_value is None else round(p_value, _DIGITS),
         outcome=_outcome(difference, p_value, parameters),
     )
 

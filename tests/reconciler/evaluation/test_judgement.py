@@ -71,6 +71,14 @@ def test_a_label_with_too_few_items_is_undecided_and_named() -> None:
     assert verdict.text == "would decide: 20 more items of a (rare), 8 more items of b (rare)"
 
 
+@pytest.mark.parametrize(("items", "decision"), [(19, Decision.UNDECIDED), (20, Decision.PROMOTE)])
+def test_the_fewest_items_of_a_label_are_enough(items: int, decision: Decision) -> None:
+    stable, candidate = tables(1000, fixes=5, breaks=5)
+    rare = [choice(2000 + line, True, expected="ab"[line % 2], question="rare") for line in range(2 * items)]
+
+    assert judged([*stable, *rare], [*candidate, *rare]).decision is decision
+
+
 def test_one_label_may_not_be_sacrificed_for_the_others() -> None:
     """As accurate as before, but what one label gained the other lost."""
     stable = [choice(line, line > 30, expected="b" if line <= 500 else "a") for line in range(1, 1001)]
