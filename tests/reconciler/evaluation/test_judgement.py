@@ -122,7 +122,7 @@ def test_the_brier_score_sees_what_the_logarithm_forgives() -> None:
 
 
 def test_dependent_questions_count_for_less() -> None:
-    right = outcomes(400, fixes=10, breaks=10)
+    right = outcomes(200, fixes=10, breaks=10)
     asked_thrice = [
         [
             choice(line, each, question=f"q{n}", expected="ab"[line % 2])
@@ -137,6 +137,8 @@ def test_dependent_questions_count_for_less() -> None:
     assert thrice.comparison is not None
     assert thrice.comparison.accuracy.design_effect == 3
     assert thrice.comparison.accuracy.lower == pytest.approx(once.comparison.accuracy.lower, abs=1e-9)
+    assert once.needs
+    assert thrice.needs[0].items == pytest.approx(3 * once.needs[0].items, abs=3)
 
 
 def test_latency_is_that_of_the_cases() -> None:
