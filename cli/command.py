@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from cli.errors import ExitCode
+from cli.gate.commands import gate
 from cli.policy.commands import policy
 from cli.preview.commands import preview
 
@@ -18,6 +19,7 @@ def dmctl() -> None:
     """Answer questions about decision models."""
 
 
+dmctl.add_command(gate)
 dmctl.add_command(policy)
 dmctl.add_command(preview)
 

@@ -11,6 +11,8 @@ class ExitCode(IntEnum):
     """What a pipeline learns without reading anything."""
 
     CLEAN = 0
+    FINDINGS = 1
+    """What was asked about is not as it should be."""
     REFUSED = 2
     """What was asked about must not be applied."""
     ERROR = 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from api.conditions import Reason
 from api.keys import RETRY_ANNOTATION
@@ -22,6 +23,8 @@ from components import names
 from components.manifests import ObjectKey
 from reconciler.engine.registry import ResolvedManifest
 from reconciler.rollout import Facts, Refusal, ResolutionFailed, Resolved, TagMissing
+
+_NAMELESS: Final = "<revision>"
 
 
 class Outcome(StrEnum):
@@ -126,11 +129,18 @@ def forecast(situation: Situation) -> Forecast:
         told,
         download=_download(situation, after) if told.is_rollout else None,
         restart=_restart(situation, course),
-        objects=changes(situation, course),
+        objects=_named(changes(situation, course), told),
         needs=needs_over_time(situation, course),
         worst=worst_case(facts, passes) if told.is_rollout else None,
         created=missing(situation, course),
     )
+
+
+def _named(objects: tuple[ObjectChange, ...], told: Forecast) -> tuple[ObjectChange, ...]:
+    """Return the objects without the name of a revision that only stands for the real one."""
+    if told.digest_known or told.after is None:
+        return objects
+    return tuple(replace(each, name=each.name.replace(told.after.hash, _NAMELESS)) for each in objects)
 
 
 def _fields(situation: Situation) -> tuple[FieldChange, ...]:

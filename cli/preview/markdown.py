@@ -11,7 +11,8 @@ from typing import Final
 from cli.forecast import Outcome
 from cli.preview.reading import ModelPreview
 from cli.preview.text import object_line
-from cli.preview.wording import WORDS, download, extra, printable, revision, rows, summary
+from cli.preview.wording import WORDS, download, extra, revision, rows, summary
+from cli.texts import printable
 
 MARKER: Final = "<!-- dmctl preview -->"
 """By which a pipeline finds its earlier comment."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,6 +14,7 @@ from api.conditions import Reason
 from api.decisionmodel import DecisionModel
 from api.keys import NAME_LABEL
 from api.references import KeyReference
+from cli.config_maps import config_map_value
 from cli.connection import Reader
 from cli.errors import InputError
 from cli.forecast import Forecast, Situation, forecast
@@ -23,7 +22,6 @@ from cli.preview.registries import Registries
 from cli.preview.waiting import telling
 from components import names, paths
 from components.manifests import ObjectKey
-from policy.navigation import at, text
 from reconciler.controller.gathering import known_hashes
 from reconciler.controller.observation import Children, controller_uid
 from reconciler.controller.settings import ControllerSettings
@@ -177,14 +175,3 @@ async def _parsed(config_map: Any, key: KeyReference, max_cases: int) -> Dataset
         return await asyncio.to_thread(parse_dataset, content, max_cases)
     except DatasetInvalid as error:
         return Refusal(reason=Reason.DATASET_INVALID, message=str(error))
-
-
-def config_map_value(config_map: Any, key: str) -> bytes | None:
-    """Return the bytes under a key of a ConfigMap, whichever way they are kept; None where there are none."""
-    plain = at(config_map, "data", key)
-    if isinstance(plain, str):
-        return plain.encode()
-    try:
-        return base64.b64decode(text(at(config_map, "binaryData", key)), validate=True) or None
-    except binascii.Error:
-        return None

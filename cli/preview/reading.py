@@ -162,17 +162,20 @@ def _model(manifest: Any, namespace: str) -> DecisionModel | Refused:
 
 
 async def _preview(declared: _Declared, sources: Sources) -> ModelPreview:
-    model = declared.model
-    invalid = isinstance(model, Refused)
-    told = Forecast(outcome=Outcome.REFUSED, refused=model) if invalid else await foresee(model, sources)
     return ModelPreview(
         namespace=declared.namespace,
         name=declared.name,
         file=declared.source.file,
         line=declared.source.line(),
-        forecast=told,
+        forecast=await _forecast(declared.model, sources),
         findings=declared.findings,
     )
+
+
+async def _forecast(model: DecisionModel | Refused, sources: Sources) -> Forecast:
+    if isinstance(model, Refused):
+        return Forecast(outcome=Outcome.REFUSED, refused=model)
+    return await foresee(model, sources)
 
 
 def _config_maps(read: Manifests, namespace: str) -> ConfigMaps:

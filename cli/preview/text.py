@@ -10,7 +10,8 @@ import click
 from cli.forecast import Outcome
 from cli.forecast.objects import Action, ObjectChange
 from cli.preview.reading import ModelPreview
-from cli.preview.wording import WORDS, printable, rows, summary
+from cli.preview.wording import WORDS, rows, summary
+from cli.texts import printable
 from policy import Level
 
 _COLOURS: Final[Mapping[Outcome, str]] = {

@@ -42,18 +42,14 @@ Rows = Iterator[tuple[str, str]]
 """Labels and what is said under them."""
 
 
-def exit_code(previews: Iterable[ModelPreview]) -> int:
+def exit_code(previews: Iterable[ModelPreview]) -> ExitCode:
     """Return the worst of all outcomes."""
     outcomes = {each.outcome for each in previews}
     if Outcome.ERROR in outcomes:
         return ExitCode.ERROR
     if Outcome.REFUSED in outcomes:
         return ExitCode.REFUSED
-    return ExitCode.CLEAN if outcomes <= {Outcome.NOTHING} else CHANGES
-
-
-CHANGES: Final = 1
-"""The exit code when something would change."""
+    return ExitCode.CLEAN if outcomes <= {Outcome.NOTHING} else ExitCode.FINDINGS
 
 
 def rows(told: Forecast) -> Rows:
@@ -144,11 +140,6 @@ def summary(previews: tuple[ModelPreview, ...]) -> str:
     """Return how many models come to what."""
     counts = Counter(each.outcome for each in previews)
     return ", ".join(f"{counts[outcome]} {word}" for outcome, word in WORDS.items() if counts[outcome])
-
-
-def printable(told: str) -> str:
-    """Return a text without what would move a terminal's cursor or end its line."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in told)
 
 
 def _values(change: FieldChange) -> str:
