@@ -56,14 +56,6 @@ def dataset_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def further_settings(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return what `statistics` adds to the policy: an approval must not outlive a change of it."""
-    statistics = evaluation.statistics
-    if statistics is None:
-        return ()
-    return tuple(f"statistics.{name}={value}" for name, value in statistics.model_dump(mode="json").items())
-
-
 def baseline_of(
     status: DecisionModelStatus, policy: Policy, evaluation: Evaluation
 ) -> tuple[RevisionStatus | None, str]:

@@ -24,7 +24,6 @@ from reconciler.controller.evaluation_subject import (
     Subject,
     baseline_of,
     dataset_digest,
-    further_settings,
     key_of,
     planned_run,
 )
@@ -35,7 +34,7 @@ from reconciler.evaluation.dataset import parse_dataset
 from reconciler.evaluation.errors import CaseRejected, DatasetInvalid, EvaluationError, RunError
 from reconciler.evaluation.execution import Evaluator, ServingPod
 from reconciler.evaluation.gates import Verdict, judge
-from reconciler.evaluation.parameters import Inputs, declared_parameters
+from reconciler.evaluation.parameters import Inputs, declared_parameters, policy_settings
 from reconciler.evaluation.policy import Policy
 from reconciler.evaluation.report import report_evaluation
 from reconciler.evaluation.scores import SCORER_VERSION, compute_scores
@@ -113,7 +112,8 @@ class Evaluations:
         evaluation, candidate = model.spec.rollout.evaluation, model.status.candidate_revision
         if evaluation is None or candidate is None:
             return None
-        policy = Policy.of(evaluation, further_settings(evaluation))
+        statistics = evaluation.statistics
+        policy = Policy.of(evaluation, () if statistics is None else policy_settings(statistics))
         found = await read_dataset(self._client, model, evaluation.dataset_ref)
         if isinstance(found, Refusal):
             return EvaluationFacts(policy_hash=policy.hash, obstacle=found)

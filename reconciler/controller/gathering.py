@@ -10,6 +10,7 @@ from api.conditions import Phase
 from api.decisionmodel import DecisionModel
 from api.status import DecisionModelStatus
 from components import names
+from components.desired import DesiredStack
 from reconciler.controller.credentials import Credentials, read_credentials
 from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.growth import StoreGrower
@@ -43,7 +44,16 @@ from reconciler.controller.watched import Watched
 from reconciler.engine.registry import ResolvedManifest
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.resources import ObjectKey
-from reconciler.rollout import EvaluationFacts, Facts, ManifestState, Refusal, Resolved, RevisionFacts
+from reconciler.rollout import (
+    EvaluationFacts,
+    Facts,
+    ManifestState,
+    Refusal,
+    Resolved,
+    RevisionFacts,
+    ServingFacts,
+    StoreState,
+)
 from reconciler.rollout.facts import Resolution
 
 _SCORED_PHASES = (Phase.STARTING, Phase.EVALUATING, Phase.AWAITING_PROMOTION)
@@ -143,7 +153,7 @@ class Gatherer:
 
     def _revision(self, children: Children, model: DecisionModel, name: str) -> RevisionFacts:
         owner, owner_uid = model.metadata.name, model.metadata.uid
-        facts = revision_facts(children, owner, owner_uid, name)
+        facts = remaining(revision_facts(children, owner, owner_uid, name), self._stacks.declared(model), name)
         claim = named(children.claims, names.store(owner, name), owner_uid)
         if claim is not None and facts.claim is not None:
             refused = self._grower.refusal(uid_of(claim), str(model.spec.cache.size))
@@ -177,6 +187,19 @@ class Gatherer:
         if model.status.candidate_revision is None or children.services:
             return None
         return await self._stacks.foreign_service(model)
+
+
+def remaining(facts: RevisionFacts, declared: DesiredStack | None, revision: str) -> RevisionFacts:
+    """Return the facts without what an operation in flight is about to delete, though it may still be seen.
+
+    It must be gone before it can come again: a promotion that relied on it would move traffic to nothing.
+    """
+    if declared is None or facts == RevisionFacts():
+        return facts
+    kept = next((each for each in declared.revisions if each.hash == revision), None)
+    if kept is None:
+        return RevisionFacts(store=StoreState.TERMINATING)
+    return facts if kept.serving is not None else replace(facts, serving=ServingFacts())
 
 
 def known_hashes(status: DecisionModelStatus) -> Iterable[str]:

@@ -38,7 +38,7 @@ from reconciler.engine.names import ModelName
 from reconciler.engine.runtime import WARM_UP_SECONDS
 from reconciler.kernel.background import BackgroundTasks
 from reconciler.kernel.client import KubernetesClient
-from reconciler.kernel.errors import Conflict, NotFound
+from reconciler.kernel.errors import Conflict, KubernetesError, NotFound
 from reconciler.kernel.events import EventRecorder, ObjectReference
 from reconciler.kernel.resources import KubernetesObject, ObjectKey, object_uid
 from reconciler.rollout import Decision, EventNote, Facts, Resolved, decide
@@ -108,7 +108,11 @@ class Reconciler:
         await self._keep_seeds(model, decision, gathered)
         try:
             await self._persist(obj, model, decision)
-        except Conflict as error:
+        except KubernetesError as error:
+            # It may have been written all the same, now or by the try before: the next pass tells what it finds.
+            self._uids.pop(key, None)
+            if not isinstance(error, Conflict):
+                raise
             _log.info("changed meanwhile: %s", error)
             return CONFLICT_SECONDS
         self._announce(obj, model, decision)

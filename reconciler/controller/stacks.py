@@ -16,7 +16,7 @@ from components.drift import Cause, Drift, find_drift
 from components.manifests import render
 from components.program import ProviderSettings, converge
 from reconciler.controller.additions import without
-from reconciler.controller.convergence import Action, Memory, Step, next_step
+from reconciler.controller.convergence import SETTLING_SECONDS, Action, Memory, Step, next_step
 from reconciler.controller.observation import Children, controller_uid, uid_of
 from reconciler.controller.watched import BY_KIND
 from reconciler.driver import Failure, FailureReason, Operation, OperationKind, Outcome, StackDriver
@@ -73,11 +73,20 @@ class StackConverger:
         self._clock = clock
         self._memories: dict[str, Memory] = {}
         self._conflicts: dict[str, Drift] = {}
+        self._running: dict[str, DesiredStack] = {}
 
     def failure(self, model: DecisionModel) -> str | None:
         """Return why the last operation on the model's stack failed; None once one succeeded."""
         failure = self._memories.get(model.metadata.uid, Memory()).failure
         return None if failure is None else f"{failure.reason}: {failure.message}"
+
+    def declared(self, model: DecisionModel) -> DesiredStack | None:
+        """Return what an operation is converging to, if one runs or the watch cache may not show its end yet."""
+        uid = model.metadata.uid
+        if uid in self._running:
+            return self._running[uid]
+        memory = self._memories.get(uid, Memory())
+        return memory.applied if self._clock() - memory.ended_at < SETTLING_SECONDS else None
 
     async def conflict(self, model: DecisionModel) -> str | None:
         """Look again at the foreign object that blocked the last operation; None when it blocks no more."""
@@ -141,11 +150,14 @@ class StackConverger:
         """Do what `step` says and remember how it went; nothing that can go wrong here escapes unnoticed."""
         uid = work.desired.owner.uid
         memory = self._memories.get(uid, Memory())
+        self._running[uid] = work.desired
         try:
             failure = await self._act(step, work)
         except KubernetesError as error:
             failure = Failure(reason=FailureReason.UNREACHABLE, message=str(error))
             _log.warning("stack of %s: %s", work.model.namespaced_name, error)
+        finally:
+            del self._running[uid]
         if failure is not None:
             self._memories[uid] = memory.broke(work.desired, work.drift, failure, self._clock())
         elif uid not in self._conflicts:

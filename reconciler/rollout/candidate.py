@@ -9,7 +9,7 @@ from api.status import RevisionStatus
 from reconciler.rollout import approval, manifest, queue, timing
 from reconciler.rollout.decision import Decision, RevisionPlan
 from reconciler.rollout.draft import Draft, short
-from reconciler.rollout.facts import PrefetchFacts, PrefetchState, StoreState
+from reconciler.rollout.facts import PrefetchFacts, PrefetchState, RevisionFacts, StoreState
 from reconciler.rollout.promotion import settle
 from reconciler.rollout.recreate import make_room
 from reconciler.rollout.rejection import reject
@@ -26,14 +26,31 @@ def advance(draft: Draft, wanted: RevisionStatus) -> Decision:
     facts = draft.facts.of(wanted)
     if facts.store is StoreState.TERMINATING:
         return _cache(draft, wanted, "the previous store of this revision is still terminating", terminating=True)
-    if manifest.is_broken(draft, wanted):
-        manifest.repair(draft, wanted)
-        return _cache(draft, wanted, "the prefetch Job runs again, since its manifest was broken")
+    if cause := _discard_useless_job(draft, wanted):
+        return _cache(draft, wanted, f"the prefetch Job runs again, since {cause}")
     if facts.prefetch.state is PrefetchState.FAILED:
         return reject(draft, wanted, Reason.PREFETCH_FAILED, _prefetch_message(facts.prefetch))
     if facts.prefetch.state is not PrefetchState.COMPLETE:
         return _cache(draft, wanted, _caching_message(draft))
     return _start(draft, wanted)
+
+
+def _discard_useless_job(draft: Draft, wanted: RevisionStatus) -> str:
+    """Have a Job deleted that cannot help the candidate whatever it says; return why, nothing for a useful one."""
+    facts = draft.facts.of(wanted)
+    if _cached_elsewhere(facts):
+        draft.discard(facts.prefetch.uid)
+        return "the store that it filled is gone"
+    if manifest.is_broken(draft, wanted):
+        manifest.repair(draft, wanted)
+        return "its manifest was broken"
+    return ""
+
+
+def _cached_elsewhere(facts: RevisionFacts) -> bool:
+    """Whether the Job that ended has filled a store that somebody deleted since."""
+    ended = facts.prefetch.state in {PrefetchState.COMPLETE, PrefetchState.FAILED}
+    return ended and (facts.prefetch.stale or facts.store is StoreState.ABSENT)
 
 
 def supersede(draft: Draft) -> None:

@@ -11,7 +11,8 @@ from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import Facts, Refusal, Resolution, ResolutionFailed, Resolved, TagMissing
 from reconciler.rollout.recreate import tell_restored
 from reconciler.rollout.rejection import hold_rejected
-from reconciler.rollout.stable import describe_refusals, maintain
+from reconciler.rollout.retention import traffic_settled
+from reconciler.rollout.stable import describe_refusals, maintain, stack_plan
 
 
 def decide(facts: Facts) -> Decision:
@@ -61,7 +62,7 @@ def _refuse(draft: Draft, refusal: Refusal) -> Decision:
         return maintain(draft)
     draft.enter(Phase.FAILED)
     draft.condition(ConditionType.READY, refusal.reason, refusal.message, holds=False)
-    return draft.decided(stack=None)
+    return draft.decided(stack=stack_plan(draft))
 
 
 def _consume_retry(draft: Draft) -> None:
@@ -99,7 +100,8 @@ def _unresolved(draft: Draft, refusal: Refusal, phase: Phase) -> Decision:
         return maintain(draft, resolve=True)
     draft.enter(phase)
     draft.condition(ConditionType.READY, refusal.reason, refusal.message, holds=False)
-    return draft.decided(stack=None, resolve=True)
+    # Nothing serves, and the candidate that was under way is abandoned: what is left of it goes.
+    return draft.decided(stack=stack_plan(draft), resolve=True)
 
 
 def _resolved(draft: Draft, wanted: RevisionStatus) -> Decision:
@@ -115,7 +117,7 @@ def _resolved(draft: Draft, wanted: RevisionStatus) -> Decision:
     failed = draft.status.failed_revision
     if failed is not None and failed.hash == wanted.hash:
         return hold_rejected(draft)
-    if draft.facts.refusals or not _traffic_settled(draft):
+    if draft.facts.refusals or not traffic_settled(draft):
         return maintain(draft)
     return candidate.advance(draft, wanted)
 
@@ -133,14 +135,11 @@ def _stable_path(draft: Draft, stable: RevisionStatus, wanted: RevisionStatus) -
     if not stable.placement:
         # A record of an earlier version, recognised as what is wanted: it is completed, and nothing rolls out.
         draft.update(stable_revision=wanted)
-    draft.update(failed_revision=None)
+    failed = draft.status.failed_revision
+    if failed is not None and failed.hash != draft.facts.service_selects:
+        # Until its traffic has moved it is kept, and known.
+        draft.update(failed_revision=None)
     return maintain(draft)
-
-
-def _traffic_settled(draft: Draft) -> bool:
-    """Whether the Service already selects the stable: a new candidate would end the way back it still needs."""
-    stable, selected = draft.stable, draft.facts.service_selects
-    return stable is None or selected in (None, stable.hash)
 
 
 def _announce_runtime_update(draft: Draft) -> None:

@@ -14,6 +14,18 @@ def window_end(previous: PreviousRevision, stabilization: timedelta) -> datetime
     return previous.promoted_at + max(stabilization, timedelta(seconds=timing.PROMOTION_GRACE))
 
 
+def traffic_settled(draft: Draft) -> bool:
+    """Whether the Service selects the stable. Before that, neither a window ends nor a candidate takes its place.
+
+    Without a Service nothing is known as long as there is a revision to go back to: one that an operation is about to
+    make may still select that.
+    """
+    stable, selected = draft.stable, draft.facts.service_selects
+    if stable is None or selected == stable.hash:
+        return True
+    return selected is None and draft.status.previous_revision is None
+
+
 def identity_of(failed: FailedRevisionStatus) -> RevisionStatus:
     """Return a rejected revision without the record of its rejection."""
     return RevisionStatus.model_validate(failed.model_dump(include=set(RevisionStatus.model_fields), by_alias=False))

@@ -13,7 +13,7 @@ from reconciler.rollout.decision import Decision, RolloutResult
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import ServingFacts
 from reconciler.rollout.rejection import failed_record, hold_rejected
-from reconciler.rollout.retention import window_end
+from reconciler.rollout.retention import traffic_settled, window_end
 
 
 def watch(draft: Draft) -> Decision | None:
@@ -22,7 +22,7 @@ def watch(draft: Draft) -> Decision | None:
     if stable is None or previous is None:
         draft.forget(ConditionType.STABILIZING)
         return None
-    if draft.facts.service_selects not in (None, stable.hash):
+    if not traffic_settled(draft):
         return None
     window = draft.spec.rollout.stabilization_window
     over = draft.facts.now >= window_end(previous, window)

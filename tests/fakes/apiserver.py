@@ -44,6 +44,8 @@ class Fault:
     retry_after: int | None = None
     body: bytes | None = None
     hang: bool = False
+    too_late: bool = False
+    """The request is carried out first: only its answer is lost."""
 
 
 @dataclass(eq=False)
@@ -172,6 +174,12 @@ class FakeApiServer:
         self.faults.append(fault)
         return fault
 
+    def lose_answer(self, *, times: float = math.inf, matches: Callable[[Request], bool] = lambda _: True) -> Fault:
+        """Carry matching requests out and answer that they failed."""
+        fault = Fault(matches, 500, times, too_late=True)
+        self.faults.append(fault)
+        return fault
+
     def hang(self, *, times: float = math.inf, matches: Callable[[Request], bool] = lambda _: True) -> Fault:
         """Accept matching requests and never answer them."""
         fault = Fault(matches, 0, times, hang=True)
@@ -234,6 +242,8 @@ class FakeApiServer:
         fault = self._fault_for(request)
         if fault is not None and fault.hang:
             await asyncio.Event().wait()
+        if fault is not None and fault.too_late:
+            self._handle(request)
         if fault is not None:
             await _send_fault(request, writer, fault)
             return

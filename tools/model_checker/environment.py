@@ -15,7 +15,6 @@ from tools.model_checker.cluster import (
     with_deployment,
     with_pods,
 )
-from tools.model_checker.hazard import Hazard
 from tools.model_checker.judge import Judge
 from tools.model_checker.passes import restarted, settled
 from tools.model_checker.plan import next_writes
@@ -89,22 +88,18 @@ def moves(objects: Objects) -> Iterator[tuple[Move, Objects]]:
 
 def disturbances(judge: Judge, state: State) -> Iterator[Step]:
     """Yield what somebody or something does to the run."""
-    for label, after, hazard in _disturbed(judge, state):
+    for label, after in _disturbed(judge, state):
         if after != state:
-            yield Step(label, after, disturbs=True, hazard=hazard)
+            yield Step(label, after, disturbs=True)
 
 
-def _disturbed(judge: Judge, state: State) -> Iterator[tuple[str, State, Hazard | None]]:
-    for label, after in (*_edits(judge, state), *_faults(judge, state)):
-        yield label, after, None
-    stable = judge.known(state.status).stable
+def _disturbed(judge: Judge, state: State) -> Iterator[tuple[str, State]]:
+    yield from _edits(judge, state)
+    yield from _faults(judge, state)
     for index, objects in enumerate(state.cluster.revisions):
         for what, changed in _harm(objects):
-            after = state._replace(cluster=state.cluster.with_revision(index, changed))
-            hazard = Hazard.DELETED_STORE if index != stable and what == _STORE_DELETED else None
-            yield f"{what} of {NAMES[index]}", after, hazard
-    without = state._replace(cluster=state.cluster._replace(service=None))
-    yield "Service deleted by a person", without, Hazard.DELETED_SERVICE
+            yield f"{what} of {NAMES[index]}", state._replace(cluster=state.cluster.with_revision(index, changed))
+    yield "Service deleted by a person", state._replace(cluster=state.cluster._replace(service=None))
 
 
 def _edits(judge: Judge, state: State) -> Iterator[tuple[str, State]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.model_checker.cluster import NOTHING, Cluster, without_job
+from tools.model_checker.cluster import NOTHING, Cluster, Objects, Store, with_deployment, without_job
 from tools.model_checker.hazard import Hazard
 from tools.model_checker.judge import Judge, Verdict
 from tools.model_checker.plan import Plan, next_writes
@@ -34,49 +34,45 @@ def passes(judge: Judge, state: State) -> Iterator[Step]:
     """Yield the passes that can be made in a state, cut short ones included."""
     verdict, written = _begin(judge, state)
     violation = pass_violation(judge, state, verdict)
-    hazard = _hazard(judge, state, verdict)
+    hazard = _hazard(state, verdict)
     told = _told(written, verdict)
     done = _act(told, verdict)
     yield Step("pass", done, hazard=hazard, violation=violation)
     if verdict.status != state.status:
         yield Step("pass dies right after the status write", restarted(written), disturbs=True, hazard=hazard)
-        unanswered = hazard if verdict.promotes is None else Hazard.LOST_ANSWER
-        yield Step("pass does not learn that its status write held", written, disturbs=True, hazard=unanswered)
+        # Not knowing what it wrote, the process tells what it finds the next time.
+        unanswered = written._replace(known=False)
+        yield Step("pass does not learn that its status write held", unanswered, disturbs=True, hazard=hazard)
     if done != told:
         yield Step("pass dies after its Events, before it acts", restarted(told), disturbs=True, hazard=hazard)
 
 
-def _hazard(judge: Judge, state: State, verdict: Verdict) -> Hazard | None:
+def _hazard(state: State, verdict: Verdict) -> Hazard | None:
     """Return what the decision relies on without being able to."""
-    promoted, selected = verdict.promotes, state.view.service
-    if state.operation is not None and verdict.plan is not None and _removes(state.operation, verdict.plan, state):
-        return Hazard.REMOVED_MEANWHILE
+    promoted = verdict.promotes
     if promoted is not None and state.view.revisions[promoted].proved > state.cluster.revisions[promoted].proved:
         return Hazard.STALE_PROOF
-    if (
-        selected is not None
-        and selected == judge.known(state.status).failed
-        and selected not in judge.known(verdict.status)
-    ):
-        return Hazard.RETURN_BEFORE_SWITCH
     return None
 
 
-def _removes(operation: Plan, wanted: Plan, state: State) -> bool:
-    """Whether the operation is yet to delete something that is wanted."""
+def _remaining(state: State) -> Cluster:
+    """Return what a pass sees without what the operation in flight is about to delete, as the controller does."""
+    view, operation = state.view, state.operation
+    if operation is None:
+        return view
     keeps = {each.revision: each for each in operation.revisions}
-    for each in wanted.revisions:
-        objects, kept = state.cluster.revisions[each.revision], keeps.get(each.revision)
+    for index, objects in enumerate(view.revisions):
+        kept = keeps.get(index)
         if kept is None and objects != NOTHING:
-            return True
-        if kept is not None and each.serve and objects.deployment and not kept.serve:
-            return True
-    return False
+            view = view.with_revision(index, Objects(store=Store.TERMINATING))
+        elif kept is not None and not kept.serve:
+            view = view.with_revision(index, with_deployment(objects, exists=False))
+    return view
 
 
 def _begin(judge: Judge, state: State) -> tuple[Verdict, State]:
     """Return the decision, and the state as it is right after the status write."""
-    verdict = judge.verdict(state.spec, state.registry, state.status, state.view, broken=state.broken)
+    verdict = judge.verdict(state.spec, state.registry, state.status, _remaining(state), broken=state.broken)
     owed = state.owed and (state.known or not judge.retells(state.status))
     if verdict.promotes is None:
         return verdict, state._replace(status=verdict.status, known=True, owed=owed)

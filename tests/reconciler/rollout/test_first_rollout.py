@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api.conditions import ConditionType, Phase, Reason
-from reconciler.rollout import PrefetchFacts, PrefetchState, Refusal, ResolutionFailed, TagMissing
+from reconciler.rollout import PrefetchFacts, PrefetchState, Refusal, ResolutionFailed, StackPlan, TagMissing
 from reconciler.rollout.promotion import recent_promotion
 from tests.reconciler.rollout.worlds import World, condition, planned, selected, told
 
@@ -180,7 +180,7 @@ def test_a_security_refusal_is_final_and_asks_no_registry(reason: Reason) -> Non
     assert decision.status.phase is Phase.FAILED
     assert condition(decision, ConditionType.READY).reason == reason
     assert not decision.resolve
-    assert decision.stack is None
+    assert decision.stack == StackPlan(), "what an abandoned candidate had goes, and nothing comes"
     assert decision.requeue_after is None
 
 

@@ -161,7 +161,6 @@ def test_9_1_every_condition_says_which_generation_it_was_derived_from() -> None
     assert {type_: found[type_] for type_ in refreshed} == dict.fromkeys(refreshed, 7)
 
 
-@pytest.mark.xfail(reason="without a stable the stack stays as it is, so the abandoned candidate keeps its objects")
 @pytest.mark.parametrize(
     "trouble",
     rows(

@@ -206,6 +206,19 @@ def test_5_9_a_rollback_is_recorded_before_the_service_moves() -> None:
     assert decision.results == ("rolled_back_after_promotion",)
 
 
+def test_5_6_a_spec_that_returns_before_the_switch_forgets_nothing_that_is_selected() -> None:
+    world = promoted_world()
+    new = world.status.stable_revision
+    assert new is not None
+    world.pods(new, ServingFacts(exists=True, crash_looping=True))
+    world.reconcile()
+    world.service = new.hash  # The operation that switches it is not there yet.
+    world.wants("laya:en")
+    decision = world.reconcile()
+    assert new.hash in planned(decision)
+    assert decision.status.failed_revision is not None
+
+
 def test_5_9_without_a_window_nothing_is_rolled_back() -> None:
     world = promoted_world(rollout={"stabilization": "0s"})
     stable = world.status.stable_revision

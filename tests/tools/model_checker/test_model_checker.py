@@ -31,36 +31,6 @@ def test_an_undisturbed_rollout_rests_in_every_order_of_its_steps() -> None:
         assert report.complete
 
 
-@pytest.mark.parametrize(
-    ("hazard", "start"),
-    [
-        pytest.param(
-            Hazard.REMOVED_MEANWHILE,
-            Start.SERVING,
-            marks=pytest.mark.xfail(reason="a pass takes what the operation in flight is removing for what is there"),
-        ),
-        pytest.param(
-            Hazard.LOST_ANSWER,
-            Start.NOTHING,
-            marks=pytest.mark.xfail(reason="a process that lives on never tells what its unanswered write recorded"),
-        ),
-        pytest.param(
-            Hazard.DELETED_STORE,
-            Start.NOTHING,
-            marks=pytest.mark.xfail(reason="a candidate's Job that is older than the store counts as its own"),
-        ),
-        pytest.param(
-            Hazard.DELETED_SERVICE,
-            Start.SERVING,
-            marks=pytest.mark.xfail(reason="the window ends although no Service is seen, and one is still to be made"),
-        ),
-    ],
-)
-def test_what_is_known_to_be_broken(hazard: Hazard, start: Start) -> None:
-    report = check(Scope(depth=1, start=start, without=KNOWN - {hazard}))
-    assert report.violation is None, str(report)
-
-
 def test_a_search_that_is_cut_short_says_so() -> None:
     report = check(Scope(depth=1, limit=100))
     assert report.states == 100
