@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from components.program import ProviderSettings
+from policy import PolicyError
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.errors import InvalidEndpoint
 from reconciler.engine.images import RuntimeVersionPolicy
@@ -29,6 +30,7 @@ from reconciler.engine.registry_policy import (
 from reconciler.kernel.certificates import CertificateFiles
 from reconciler.kernel.errors import KernelError
 from reconciler.kernel.health import BindAddress, parse_bind_address
+from reconciler.policy_file import read_policy
 
 T = TypeVar("T")
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -106,6 +108,12 @@ _DECLARATIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice([policy.value for policy in RuntimeVersionPolicy]),
         help="What an unset spec.runtimeVersion means.",
     ),
+    click.option(
+        "--policy-config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Rules that a revision must keep before it is applied (docs/policy.md).",
+    ),
+    click.option("--policy-environment", metavar="NAME", help="Which of that file's environments this is."),
     click.option("--watch-namespaces", default="", metavar="NAMES", help="Comma-separated; empty: all of them."),
     click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), help="Instead of the Pod's account."),
     click.option(
@@ -233,7 +241,7 @@ def controller_settings(flags: Mapping[str, Any], proxy: ProxySettings) -> Contr
     registry_url = endpoint("--ollaya-registry", flags["ollaya_registry"] or DEFAULT_REGISTRY_URL)
     hf_endpoint = flags["ollaya_hf_endpoint"]
     kubeconfig = flags["kubeconfig"]
-    return ControllerSettings(
+    settings = ControllerSettings(
         max_concurrent_rollouts=flags["max_concurrent_rollouts"],
         registries=RegistryPolicy(
             registry_url=registry_url,
@@ -250,6 +258,13 @@ def controller_settings(flags: Mapping[str, Any], proxy: ProxySettings) -> Contr
         proxy=proxy.variables,
         stack_deadline=flags["stack_deadline"],
     )
+    path = flags["policy_config"]
+    if path is None:
+        return settings
+    try:
+        return replace(settings, policy=read_policy(path, flags["policy_environment"], settings))
+    except PolicyError as error:
+        raise click.BadParameter(f"--policy-config: {error}") from error
 
 
 def bind_address(option: str, text: str) -> BindAddress | None:
