@@ -23,6 +23,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 
 from tools.cluster.clusters import Cluster
 from tools.cluster.layout import NODE_ADDRESS
+from tools.cluster.namespaces import project_environment
 
 PORT = 9000
 NAME = "states"
@@ -60,7 +61,7 @@ def bucket_in(cluster: Cluster, log: Path) -> Iterator[Bucket]:
             stdin=listener.fileno(),
             stdout=output,
             stderr=subprocess.STDOUT,
-            cwd=Path(__file__).parent.parent,
+            env=project_environment(),
             start_new_session=True,
         )
         try:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -66,15 +67,19 @@ class PulumiStack:
         """
         return run_pulumi(self.directory, self._environment(), *arguments, timeout=timeout)
 
-    def up(self, image: str) -> str:
+    def up(self, image: str, **settings: Any) -> str:
         """Converge the environment with this image of the reconciler; return what the CLI printed.
+
+        Args:
+            image: The reconciler's.
+            settings: Keys that differ from the committed configuration, each as a whole.
 
         Raises:
             DeployError: It failed.
         """
         (self.directory / "state").mkdir(parents=True, exist_ok=True)
         toolchain.prepare_pulumi_home(self.directory / "home")
-        self._write_project(image)
+        self._write_project({"image": image, **settings})
         self.pulumi("stack", "select", self.stack, "--create")
         return self.pulumi("up", f"--stack={self.stack}", "--yes", "--skip-preview", "--refresh", "--suppress-outputs")
 
@@ -86,14 +91,14 @@ class PulumiStack:
         """
         return self.pulumi("destroy", f"--stack={self.stack}", "--yes", "--skip-preview")
 
-    def _write_project(self, image: str) -> None:
-        """Write a project that runs the repository's program with this image; the committed files stay as they are."""
+    def _write_project(self, settings: Mapping[str, Any]) -> None:
+        """Write a project that runs the program with these settings; the committed files stay as they are."""
         project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
         (self.directory / "Pulumi.yaml").write_text(
             yaml.safe_dump(project | {"main": str(ROOT), "stackConfigDir": "."}), encoding="utf-8"
         )
         committed = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{self.stack}.yaml").read_text(encoding="utf-8"))
-        committed["config"]["decisionmodel:image"] = image
+        committed["config"] |= {f"decisionmodel:{key}": value for key, value in settings.items()}
         written = self.directory / f"Pulumi.{self.stack}.yaml"
         # The CLI keeps the salt of the stack's encryption in that file.
         known = yaml.safe_load(written.read_text(encoding="utf-8")) if written.exists() else {}

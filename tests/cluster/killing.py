@@ -55,10 +55,9 @@ class Killer:
         wait_until("the operation to end", lambda: not list(_processes(Victim.CLI, groups)), 60, every=0.01)
 
     def _control_groups(self) -> tuple[str, str]:
-        """Return what is in the control group's name of the Pod's processes: the cluster, and the Pod."""
         pods = self.environment.kubectl.list("pods", SYSTEM)
         (pod,) = (pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
-        return f"/{self.environment.cluster.layout.control_group}/", f"/pod{pod['metadata']['uid']}/"
+        return _control_groups(self.environment, pod["metadata"]["uid"])
 
     def _kill_one(self, victim: Victim, groups: tuple[str, str]) -> bool:
         found = next(_processes(victim, groups), None)
@@ -70,6 +69,17 @@ class Killer:
         was_alive = found.is_alive
         found.kill()
         return was_alive
+
+
+def reconciler_process(environment: Environment, pod_uid: str) -> Process:
+    """Return the first process of a reconciler's Pod: when it dies, the kernel kills all others of its container."""
+    groups = _control_groups(environment, pod_uid)
+    return wait_until("the Pod's first process", lambda: next(_processes(Victim.RECONCILER, groups), None), 30)
+
+
+def _control_groups(environment: Environment, pod_uid: str) -> tuple[str, str]:
+    """Return what is in the control group's name of a Pod's processes: the cluster, and the Pod."""
+    return f"/{environment.cluster.layout.control_group}/", f"/pod{pod_uid}/"
 
 
 def _processes(victim: Victim, groups: tuple[str, str]) -> Iterator[Process]:
