@@ -12,6 +12,7 @@ from cli.errors import ExitCode
 from cli.gate.commands import gate
 from cli.policy.commands import policy
 from cli.preview.commands import preview
+from cli.state.commands import state
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -21,6 +22,7 @@ def dmctl() -> None:
 
 dmctl.add_command(gate)
 dmctl.add_command(policy)
+dmctl.add_command(state)
 dmctl.add_command(preview)
 
 

@@ -32,6 +32,12 @@ def checkpoint_names(stack: str) -> tuple[str, ...]:
     return tuple(f"{stack}.json{end}" for end in _CHECKPOINT_ENDS)
 
 
+def stack_names(names: list[str]) -> tuple[str, ...]:
+    """Names of the stacks whose states have these names in the directory of states, sorted."""
+    ends = tuple(f".json{end}" for end in _CHECKPOINT_ENDS)
+    return tuple(sorted({name.removesuffix(end) for end in ends for name in names if name.endswith(end)}))
+
+
 def backup_names(stack: str) -> tuple[str, ...]:
     """Names that the copy of a stack's last state may have."""
     return tuple(f"{name}{end}" for name in checkpoint_names(stack) for end in _BACKUP_ENDS)

@@ -72,6 +72,16 @@ def cancel_arguments(stack: str) -> list[str]:
     return ["cancel", "--yes", "--stack", stack]
 
 
+def export_arguments(stack: str, file: Path) -> list[str]:
+    """Write a stack's state to a file."""
+    return ["stack", "export", "--stack", stack, "--file", str(file)]
+
+
+def import_arguments(stack: str, file: Path) -> list[str]:
+    """Take a stack's state from a file, without what is pending in it."""
+    return ["stack", "import", "--stack", stack, "--file", str(file)]
+
+
 def list_stacks_arguments() -> list[str]:
     """List the project's stacks as JSON."""
     return ["stack", "ls", "--json"]

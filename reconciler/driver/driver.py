@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
 import time
 from collections.abc import Callable
 from weakref import WeakValueDictionary
 
-import msgspec
-
-from reconciler.driver import command, housekeeping
+from reconciler.driver import backend_layout as layout
+from reconciler.driver import housekeeping
 from reconciler.driver.backend_files import open_files
-from reconciler.driver.classification import classify
-from reconciler.driver.cli_process import Limits, run_cli
+from reconciler.driver.cli_process import Limits
 from reconciler.driver.errors import (
+    BackendFilesError,
     BackendQueryError,
     DriverClosedError,
     UnpicklableProgramError,
     WorkerLostError,
 )
-from reconciler.driver.events import EngineReport
 from reconciler.driver.execution import Execution, Order
 from reconciler.driver.operation import Failure, FailureReason, Operation, Outcome
 from reconciler.driver.settings import DriverSettings
 from reconciler.driver.versions import check_tools
 from reconciler.driver.worker_pool import WorkerPool
-
-_LIST_SECONDS = 60.0
-
-
-class _ListedStack(msgspec.Struct):
-    name: str
 
 
 class StackDriver:
@@ -110,24 +101,17 @@ class StackDriver:
     async def stacks(self) -> tuple[str, ...]:
         """Names of the project's stacks in the backend, sorted.
 
+        Read from the backend's files: a single unreadable state keeps the CLI from listing any stack.
+
         Raises:
             BackendQueryError: They could not be read.
         """
-        run = await run_cli(
-            command.command_line(self._settings, command.list_stacks_arguments()),
-            environment=command.cli_environment(self._settings, os.environ, self._settings.temporary_directory),
-            directory=self._settings.project_directory,
-            limits=self._limits(_LIST_SECONDS, asyncio.Event()),
-        )
-        if failure := classify(run, EngineReport()):
-            raise BackendQueryError(failure)
+        directory = layout.stacks_directory(self._settings.project)
         try:
-            listed = msgspec.json.decode(run.stdout, type=list[_ListedStack])
-        except msgspec.DecodeError as error:
-            raise BackendQueryError(
-                Failure(reason=FailureReason.UNKNOWN, message=f"unreadable list: {error}")
-            ) from error
-        return tuple(sorted(stack.name for stack in listed))
+            return layout.stack_names(await asyncio.to_thread(self._files.names, directory))
+        except BackendFilesError as error:
+            failure = Failure(reason=FailureReason.BACKEND_UNREACHABLE, message=str(error))
+            raise BackendQueryError(failure) from error
 
     async def _execute(self, order: Order, stop: asyncio.Event) -> Outcome:
         lock = self._stack_locks.setdefault(order.operation.stack, asyncio.Lock())

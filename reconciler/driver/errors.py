@@ -34,6 +34,22 @@ class BackendFilesError(DriverError):
     """Files of the state backend could not be listed, read or deleted."""
 
 
+class DeploymentInvalidError(DriverError):
+    """An exported state cannot be read, or contradicts itself."""
+
+
+class StateCommandError(DriverError):
+    """The CLI could not read or change a state.
+
+    Attributes:
+        failure: The classified cause.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"{failure.reason}: {failure.message}")
+        self.failure = failure
+
+
 class BackendQueryError(DriverError):
     """The backend's list of stacks could not be read.
 

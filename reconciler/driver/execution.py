@@ -128,6 +128,16 @@ class Execution:
                 return await self._run_plain(command.cancel_arguments(stack))
             case RecoveryStep.CLEAR_PENDING_CREATES:
                 return await self._clear_pending_creates()
+            case RecoveryStep.DISCARD_STATE:
+                return await self._discard_state()
+
+    async def _discard_state(self) -> _Try:
+        project, stack = self._settings.project, self._operation.stack
+        try:
+            await asyncio.to_thread(housekeeping.discard_state, self._files, project, stack)
+        except BackendFilesError as error:
+            return _Try(Failure(reason=FailureReason.BACKEND_UNREACHABLE, message=str(error)))
+        return _Try(failure=None)
 
     async def _clear_pending_creates(self) -> _Try:
         stack = self._operation.stack

@@ -60,6 +60,16 @@ def remove_remains(files: BackendFiles, project: str, stack: str) -> None:
     files.delete(f"{directory}/{name}" for name in layout.backup_names(stack))
 
 
+def discard_state(files: BackendFiles, project: str, stack: str) -> None:
+    """Delete a stack's state, which the CLI cannot do while it is unreadable.
+
+    Raises:
+        BackendFilesError: The backend does not let it.
+    """
+    directory = layout.stacks_directory(project)
+    files.delete(f"{directory}/{name}" for name in layout.checkpoint_names(stack))
+
+
 def is_known_missing(settings: DriverSettings, stack: str) -> bool:
     """Whether a `file://` backend shows that there is no such stack; False where only the CLI can tell."""
     if urlsplit(settings.backend_url).scheme != "file":

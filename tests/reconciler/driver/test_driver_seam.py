@@ -510,16 +510,39 @@ def test_history_is_pruned_after_what_writes_it(stand_in: StandIn, tmp_path: Pat
     stand_in.run_fresh(use, history_entries=2, backend_url=f"file://{tmp_path}/state")
 
 
-def test_stacks_are_listed_by_name(stand_in: StandIn) -> None:
-    stand_in.answers(stack_ls=[{"stdout": '[{"name": "b", "current": false}, {"name": "a"}]'}])
-    assert stand_in.run(StackDriver.stacks) == ("a", "b")
+def test_stacks_are_listed_by_name_whatever_is_in_them(stand_in: StandIn, tmp_path: Path) -> None:
+    directory = tmp_path / "state/.pulumi/stacks/decisionmodel"
+    directory.mkdir(parents=True)
+    for name in ("b.json.gz", "b.json.gz.bak", "b.json.gz.attrs", "a.json", "b.json"):
+        (directory / name).write_text("unreadable")
+    assert stand_in.run_fresh(StackDriver.stacks, backend_url=f"file://{tmp_path}/state") == ("a", "b")
 
 
-@pytest.mark.parametrize("answer", [{"stdout": "not json"}, {"exit": 255, "stderr": "error: unable to open bucket"}])
-def test_a_list_that_cannot_be_read_raises(stand_in: StandIn, answer: dict[str, Any]) -> None:
-    stand_in.answers(stack_ls=[answer])
-    with pytest.raises(BackendQueryError):
-        stand_in.run(StackDriver.stacks)
+def test_a_list_that_cannot_be_read_raises(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    nowhere = "s3://states?endpoint=127.0.0.1:9&disableSSL=true&s3ForcePathStyle=true&region=us-east-1"
+    with pytest.raises(BackendQueryError, match="BackendUnreachable"):
+        stand_in.run_fresh(StackDriver.stacks, backend_url=nowhere)
+
+
+def test_an_unreadable_state_is_thrown_away_only_with_its_stack(stand_in: StandIn, tmp_path: Path) -> None:
+    state = tmp_path / "state/.pulumi/stacks/decisionmodel/shop.fraud.1a2b3c4d.json.gz"
+    state.parent.mkdir(parents=True)
+    state.write_text("unreadable")
+    corrupt = {"exit": 255, "stderr": "error: failed to load checkpoint: invalid character 'u'"}
+    stand_in.answers(up=[corrupt], stack_rm=[corrupt, {"exit": 6, "stderr": "error: no stack named"}])
+
+    async def use(driver: StackDriver) -> None:
+        kept = await driver.run(make_operation())
+        assert kept.failure is not None
+        assert kept.failure.reason is FailureReason.STATE_CORRUPT
+        assert state.exists()
+        removed = await driver.run(make_operation(OperationKind.REMOVE))
+        assert removed.failure is None
+        assert not state.exists()
+
+    stand_in.run_fresh(use, backend_url=f"file://{tmp_path}/state")
 
 
 # --- self-check

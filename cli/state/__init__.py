@@ -1,0 +1,1 @@
+"""`dmctl state`: what a state backend holds, whether it is sound, and its repair."""

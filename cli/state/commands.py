@@ -1,0 +1,274 @@
+"""The commands of `dmctl state`: options in, reports and exit codes out."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Concatenate, ParamSpec, TextIO
+
+import click
+
+from cli.errors import ExitCode, InputError
+from cli.state import access as reach
+from cli.state import reports
+from cli.state.access import Access
+from cli.state.examining import Examined, Surroundings, chosen, examine_all
+from cli.state.findings import Code, Finding, described_model, unsound
+from cli.state.mending import Planned, carry_out, removal, repairs, restoration
+from reconciler.driver.deployment import parse_deployment
+from reconciler.driver.states import States
+
+P = ParamSpec("P")
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_BACKEND = click.option(
+    "--backend", envvar="PULUMI_BACKEND_URL", required=True, metavar="URL", help="file:// or s3://; the reconciler's."
+)
+_PULUMI = click.option("--pulumi", envvar="PULUMI_COMMAND", type=_FILE, help="The Pulumi CLI; the one on the path.")
+_PASSPHRASE = click.option("--passphrase-file", type=_FILE, help="With the states' passphrase; they have none.")
+_KUBECONFIG = click.option(
+    "--kubeconfig", type=_FILE, help="Instead of $KUBECONFIG, ~/.kube/config, the Pod's account."
+)
+_CONTEXT = click.option("--context", metavar="NAME", help="The kubeconfig's context, if not its current one.")
+_OUTPUT = click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Format (text).")
+_OFFLINE = click.option("--offline", is_flag=True, help="Ask no cluster; whose stacks they are stays unknown.")
+_DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Only say what would be done; ends with 1 if there is anything."
+)
+_FORCE = click.option("--force", is_flag=True, help="Without the Lease, although a reconciler may be at work.")
+_KEEP = click.option(
+    "--keep",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    default=".",
+    help="Where copies of unreadable states go (.).",
+)
+_STACKS = click.argument("stacks", nargs=-1, metavar="[STACK...]")
+
+
+def _command(
+    body: Callable[Concatenate[Access, P], Coroutine[Any, Any, int]],
+) -> Callable[..., int]:
+    """Make a command of a coroutine: with the options that say where, and errors that end with the next step."""
+
+    @_BACKEND
+    @_PULUMI
+    @_PASSPHRASE
+    @_KUBECONFIG
+    @_CONTEXT
+    @functools.wraps(body)
+    def run(
+        *,
+        backend: str,
+        pulumi: Path | None,
+        passphrase_file: Path | None,
+        kubeconfig: Path | None,
+        context: str | None,
+        **rest: Any,
+    ) -> int:
+        access = Access(
+            backend=backend, pulumi=pulumi, passphrase_file=passphrase_file, kubeconfig=kubeconfig, context=context
+        )
+        with reach.explained():
+            return asyncio.run(body(access, **rest))  # type: ignore[call-arg]  # click has checked the names
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How states are to be changed."""
+
+    output: str
+    dry_run: bool
+    force: bool
+
+    @property
+    def alone(self) -> bool:
+        """Whether the Lease has to be held."""
+        return not (self.dry_run or self.force)
+
+
+def _changing(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of all that change states."""
+
+    @_OUTPUT
+    @_DRY_RUN
+    @_FORCE
+    @functools.wraps(command)
+    def run(*, output: str, dry_run: bool, force: bool, **rest: Any) -> int:
+        return command(how=_How(output, dry_run, force), **rest)
+
+    return run
+
+
+@click.group(help="Look after the engine's states: what the reconciler's backend holds, and whether it is sound.")
+def state() -> None:
+    """Group the commands."""
+
+
+@state.command()
+@_OUTPUT
+@_OFFLINE
+@_command
+async def ls(access: Access, *, output: str, offline: bool) -> int:
+    """List the stacks, with the DecisionModel of each and whether it still exists."""
+    surroundings = await _surroundings(access, offline=offline)
+    with reach.open_states(access) as states:
+        listed = [
+            reports.Listed(
+                stack=stack.name,
+                decision_model=described_model(stack.name),
+                exists=None if surroundings.live is None else stack.name in surroundings.live,
+                resources=stack.resources,
+                updated=stack.updated,
+                locks=len(await states.locks(stack.name)),
+            )
+            for stack in await states.stacks()
+        ]
+    click.echo(reports.listing_json(listed) if output == "json" else reports.listing_text(listed))
+    return ExitCode.CLEAN
+
+
+@state.command()
+@click.argument("stack")
+@click.option("--file", type=click.File("w", lazy=True), default="-", help="Where to (standard output).")
+@_command
+async def export(access: Access, *, stack: str, file: TextIO) -> int:
+    """Write a stack's state as JSON, as `restore` reads it."""
+    with reach.open_states(access) as states:
+        await chosen(states, [stack])
+        text = json.dumps((await states.export(stack)).document, indent=2)
+    click.echo(text, file=file)
+    return ExitCode.CLEAN
+
+
+@state.command()
+@_STACKS
+@_OUTPUT
+@_OFFLINE
+@_command
+async def check(access: Access, *, stacks: tuple[str, ...], output: str, offline: bool) -> int:
+    """Look for states that are unreadable, foreign, interrupted, locked by the dead, or orphaned; all by default.
+
+    Ends with 0 when there is nothing, with 1 when there is, with 3 when that cannot be told.
+    """
+    surroundings = await _surroundings(access, offline=offline)
+    with reach.open_states(access) as states:
+        examined = await examine_all(states, await chosen(states, stacks), surroundings, _tell)
+    findings = [finding for each in examined for finding in each.findings]
+    return _report_findings(len(examined), findings, output)
+
+
+@state.command()
+@click.argument("stacks", nargs=-1, required=True, metavar="STACK...")
+@_KEEP
+@_changing
+@_command
+async def repair(access: Access, *, stacks: tuple[str, ...], keep: Path, how: _How) -> int:
+    """Delete locks of dead processes, take out what is foreign or pending, and start unreadable states anew."""
+    async with _writing(access, alone=how.alone) as (states, insist):
+        await chosen(states, stacks)
+        # Whoever is alone, or is told to act like it, takes every lock for a dead one.
+        surroundings = await _surroundings(access, offline=how.force) if how.dry_run else Surroundings()
+        examined = await examine_all(states, stacks, surroundings, _tell)
+        planned = [(each, repairs(each)) for each in examined]
+        if not how.dry_run:
+            await _carry_out(states, planned, insist, keep)
+    return _report([change for _, changes in planned for change in changes], how)
+
+
+@state.command()
+@click.argument("stack")
+@click.argument("file", type=click.File("rb"))
+@_changing
+@_command
+async def restore(access: Access, *, stack: str, file: BinaryIO, how: _How) -> int:
+    """Put an exported state in the place of a stack's own, after a check.
+
+    Ends with 1, and changes nothing, when the file records what is not this stack's.
+    """
+    deployment = parse_deployment(file.read())
+    # What is pending in it is left out when it is read, so only what is foreign stands in the way.
+    if foreign := [each for each in unsound(stack, deployment) if each.code is Code.FOREIGN_RESOURCE]:
+        return _report_findings(1, foreign, how.output)
+    async with _writing(access, alone=how.alone) as (states, insist):
+        known = {each.name for each in await states.stacks()}
+        planned = restoration(stack, file.name, exists=stack in known)
+        if not how.dry_run:
+            insist()
+            if stack not in known:
+                await states.create(stack)
+            await states.replace(stack, deployment)
+    return _report(planned, how)
+
+
+@state.command()
+@_KEEP
+@_changing
+@_command
+async def sweep(access: Access, *, keep: Path, how: _How) -> int:
+    """Drop the stacks of DecisionModels that do not exist, as the reconciler does when it starts."""
+    async with _writing(access, alone=how.alone) as (states, insist):
+        stacks = await chosen(states, ())
+        # Asked after the backend, so that none created meanwhile is missed.
+        live = (await _surroundings(access, offline=False)).live or frozenset()
+        if stacks and live.isdisjoint(stacks) and not how.force:
+            raise InputError(
+                f"None of the {len(stacks)} stacks belongs to a DecisionModel of this cluster.\n"
+                "Make sure that --backend and --kubeconfig belong together; --force sweeps all the same."
+            )
+        orphans = [stack for stack in stacks if stack not in live]
+        planned = [(each, removal(each)) for each in await examine_all(states, orphans, Surroundings(), _tell)]
+        if not how.dry_run:
+            await _carry_out(states, planned, insist, keep)
+    return _report([change for _, changes in planned for change in changes], how)
+
+
+@asynccontextmanager
+async def _writing(access: Access, *, alone: bool) -> AsyncIterator[tuple[States, Callable[[], None]]]:
+    """Open the backend, alone if so wanted; yields it with what to call before every write."""
+    with reach.open_states(access) as states:
+        if not alone:
+            yield states, lambda: None
+            return
+        async with reach.open_cluster(access) as client, reach.sole_writer(client, access.lease, _tell) as insist:
+            yield states, insist
+
+
+async def _surroundings(access: Access, *, offline: bool) -> Surroundings:
+    if offline:
+        return Surroundings()
+    async with reach.open_cluster(access) as client:
+        return Surroundings(live=await reach.live_stacks(client), leader=await reach.leader_host(client))
+
+
+async def _carry_out(
+    states: States, planned: Sequence[tuple[Examined, Sequence[Planned]]], insist: Callable[[], None], keep: Path
+) -> None:
+    for examined, changes in planned:
+        for change in changes:
+            insist()
+            _tell(f"{change.stack}: {change.message}")
+            await carry_out(states, change, examined, keep)
+
+
+def _report(changes: Sequence[Planned], how: _How) -> int:
+    report = reports.changes_json if how.output == "json" else reports.changes_text
+    click.echo(report(changes, dry_run=how.dry_run))
+    return ExitCode.FINDINGS if how.dry_run and changes else ExitCode.CLEAN
+
+
+def _report_findings(checked: int, findings: Sequence[Finding], output: str) -> int:
+    report = reports.findings_json if output == "json" else reports.findings_text
+    click.echo(report(checked, findings))
+    return ExitCode.FINDINGS if findings else ExitCode.CLEAN
+
+
+def _tell(progress: str) -> None:
+    """Say what takes time, where it does not mix with the result."""
+    click.echo(progress, err=True)

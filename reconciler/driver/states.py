@@ -1,0 +1,208 @@
+"""The states of a backend outside any operation: listed, exported, replaced, unlocked, dropped. For people's tools.
+
+Everything that writes has the precondition of the whole driver: the caller holds the Lease (see `recovery`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from reconciler.driver import backend_layout as layout
+from reconciler.driver import command, housekeeping
+from reconciler.driver.backend_files import open_files
+from reconciler.driver.classification import classify
+from reconciler.driver.cli_process import Limits, run_cli
+from reconciler.driver.deployment import Deployment, parse_deployment
+from reconciler.driver.errors import BackendFilesError, StateCommandError
+from reconciler.driver.events import EngineReport
+from reconciler.driver.operation import FailureReason
+from reconciler.driver.recovery import LockOwner
+from reconciler.driver.settings import DriverSettings
+
+_COMMAND_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackSummary:
+    """One stack of the list.
+
+    Attributes:
+        name: Its name.
+        updated: When an operation last ended, RFC 3339; None when unknown.
+        resources: How many are recorded; None when unknown.
+    """
+
+    name: str
+    updated: str | None = None
+    resources: int | None = None
+
+
+class _ListedStack(msgspec.Struct, rename="camel"):
+    name: str
+    last_update: str | None = None
+    resource_count: int | None = None
+
+
+class _LockFile(msgspec.Struct):
+    pid: int
+    hostname: str
+    timestamp: datetime
+
+
+class States:
+    """The states of one backend and project.
+
+    Args:
+        settings: The driver's; workers are not used.
+    """
+
+    def __init__(self, settings: DriverSettings) -> None:
+        self._settings = settings
+        self._files = open_files(settings.backend_url)
+        housekeeping.prepare_directories(settings)
+
+    async def stacks(self) -> tuple[StackSummary, ...]:
+        """Every stack, by name. A single unreadable state keeps the CLI from listing any; then only names are known.
+
+        Raises:
+            StateCommandError: The backend cannot be asked.
+            BackendFilesError: The same, found out without the CLI.
+        """
+        directory = layout.stacks_directory(self._settings.project)
+        names = layout.stack_names(await asyncio.to_thread(self._files.names, directory))
+        details = await self._details()
+        return tuple(details.get(name, StackSummary(name=name)) for name in names)
+
+    async def _details(self) -> Mapping[str, StackSummary]:
+        try:
+            listed = msgspec.json.decode(await self._run(command.list_stacks_arguments()), type=list[_ListedStack])
+        except msgspec.DecodeError:
+            # More stacks than fit into the part of the output that is kept.
+            return {}
+        except StateCommandError as error:
+            if error.failure.reason is not FailureReason.STATE_CORRUPT:
+                raise
+            return {}
+        return {
+            stack.name: StackSummary(name=stack.name, updated=stack.last_update, resources=stack.resource_count)
+            for stack in listed
+        }
+
+    async def export(self, stack: str) -> Deployment:
+        """Read a state.
+
+        Raises:
+            StateCommandError: The CLI cannot read it.
+            DeploymentInvalidError: What it has read contradicts itself.
+        """
+        with self._scratch() as directory:
+            file = directory / "state.json"
+            await self._run(command.export_arguments(stack, file))
+            return parse_deployment(file.read_bytes())
+
+    async def raw(self, stack: str) -> Mapping[str, bytes]:
+        """The files of a state as they are, by name; for a copy of what the CLI cannot read.
+
+        Raises:
+            BackendFilesError: They cannot be read.
+        """
+        return await asyncio.to_thread(self._read_raw, stack)
+
+    def _read_raw(self, stack: str) -> Mapping[str, bytes]:
+        directory = layout.stacks_directory(self._settings.project)
+        present = set(self._files.names(directory))
+        return {
+            name: self._files.read(f"{directory}/{name}") for name in layout.checkpoint_names(stack) if name in present
+        }
+
+    async def replace(self, stack: str, deployment: Deployment) -> None:
+        """Write a state over whatever is there, be it unreadable. Drops what is pending; touches no cluster.
+
+        Raises:
+            StateCommandError: The CLI refuses it, or the stack is locked.
+        """
+        with self._scratch() as directory:
+            file = directory / "state.json"
+            file.write_text(json.dumps(deployment.document), encoding="utf-8")
+            await self._run(command.import_arguments(stack, file))
+
+    async def create(self, stack: str) -> None:
+        """Make an empty stack.
+
+        Raises:
+            StateCommandError: The CLI refuses, or the stack exists.
+        """
+        await self._run(command.create_stack_arguments(stack))
+
+    async def unlock(self, stack: str) -> None:
+        """Delete all locks of a stack; stops nobody.
+
+        Raises:
+            StateCommandError: The CLI refuses.
+        """
+        await self._run(command.cancel_arguments(stack))
+
+    async def drop(self, stack: str) -> None:
+        """Forget a stack, its state and its history, without touching the cluster.
+
+        Raises:
+            StateCommandError: The CLI refuses, or the stack is locked.
+            BackendFilesError: Its history stays.
+        """
+        await self._run(command.remove_stack_arguments(stack))
+        await asyncio.to_thread(housekeeping.remove_remains, self._files, self._settings.project, stack)
+
+    async def locks(self, stack: str) -> tuple[LockOwner, ...]:
+        """Who holds locks of a stack.
+
+        Raises:
+            BackendFilesError: They cannot be read.
+        """
+        return await asyncio.to_thread(self._read_locks, stack)
+
+    def _read_locks(self, stack: str) -> tuple[LockOwner, ...]:
+        directory = layout.locks_directory(self._settings.project, stack)
+        names = [name for name in self._files.names(directory) if name.endswith(".json")]
+        return tuple(_lock(f"{directory}/{name}", self._files.read(f"{directory}/{name}")) for name in names)
+
+    async def _run(self, arguments: list[str]) -> str:
+        run = await run_cli(
+            command.command_line(self._settings, arguments),
+            environment=command.cli_environment(self._settings, os.environ, self._settings.temporary_directory),
+            directory=self._settings.project_directory,
+            limits=Limits(
+                deadline=time.monotonic() + _COMMAND_SECONDS,
+                grace_seconds=self._settings.grace_seconds,
+                stop=asyncio.Event(),
+                clock=time.monotonic,
+            ),
+        )
+        if failure := classify(run, EngineReport()):
+            raise StateCommandError(failure)
+        return run.stdout
+
+    @contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        directory = housekeeping.make_temporary_directory(self._settings)
+        try:
+            yield directory
+        finally:
+            housekeeping.remove_directory(directory)
+
+
+def _lock(path: str, data: bytes) -> LockOwner:
+    try:
+        lock = msgspec.json.decode(data, type=_LockFile)
+    except msgspec.DecodeError as error:
+        raise BackendFilesError(f"{path} is no lock: {error}") from error
+    return LockOwner(host=lock.hostname, pid=lock.pid, locked_at=lock.timestamp)
