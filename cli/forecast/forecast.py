@@ -9,7 +9,7 @@ from typing import Final
 from api.conditions import Reason
 from api.keys import RETRY_ANNOTATION
 from api.rollout import Strategy
-from api.status import DecisionModelStatus, FailedRevisionStatus, RevisionStatus
+from api.status import DecisionModelStatus, RevisionStatus
 from cli.forecast.download import download_bytes
 from cli.forecast.fields import FieldChange, changed_fields
 from cli.forecast.gate import Gate, gate
@@ -22,7 +22,7 @@ from cli.forecast.worst_case import WorstCase, worst_case
 from components import names
 from components.manifests import ObjectKey
 from reconciler.engine.registry import ResolvedManifest
-from reconciler.rollout import Facts, Refusal, ResolutionFailed, Resolved, TagMissing
+from reconciler.rollout import Facts, ResolutionFailed, Resolved, TagMissing
 
 _NAMELESS: Final = "<revision>"
 
@@ -109,11 +109,11 @@ def forecast(situation: Situation) -> Forecast:
     course = rendered(situation, passes)
     after = facts.resolution.revision if isinstance(facts.resolution, Resolved) else None
     fields = _fields(situation)
-    refused = _refused(facts, passes[0])
-    outcome = _outcome(situation, after, refused, fields)
+    blocked, rejected = _blocked(facts), _rejected(passes[0], after)
+    outcome = _outcome(situation.model.status, after, fields, blocked, rejected)
     told = Forecast(
         outcome=outcome,
-        refused=refused if outcome in (Outcome.REFUSED, Outcome.ERROR) else None,
+        refused=blocked or rejected if outcome in (Outcome.REFUSED, Outcome.ERROR) else None,
         exists=situation.live is not None,
         fields=fields,
         before=situation.model.status.stable_revision,
@@ -148,55 +148,47 @@ def _fields(situation: Situation) -> tuple[FieldChange, ...]:
     return tuple(changed_fields(before, acted_upon(situation.model)))
 
 
-def _refused(facts: Facts, first: Pass) -> Refused | None:
+def _blocked(facts: Facts) -> Refused | None:
     """Return why the reconciler would not act on the manifest as it stands."""
     resolution, stable = facts.resolution, facts.model.status.stable_revision
-    wanted = resolution.revision if isinstance(resolution, Resolved) else None
     if facts.conflict is not None:
         return Refused(Reason.RESOURCE_CONFLICT, facts.conflict)
     if facts.preflight is not None:
-        return _of_refusal(facts.preflight)
+        return Refused(facts.preflight.reason, facts.preflight.message)
     if isinstance(resolution, TagMissing | ResolutionFailed):
         missing_tag = isinstance(resolution, TagMissing)
         return Refused(Reason.MODEL_NOT_FOUND if missing_tag else Reason.RESOLVE_FAILED, resolution.message)
-    if facts.refusals and (wanted is None or stable is None or wanted.hash != stable.hash):
-        return _of_refusal(facts.refusals[0])
-    return _rejected_before(first.decision.status.failed_revision, wanted)
+    serves = isinstance(resolution, Resolved) and stable is not None and resolution.revision.hash == stable.hash
+    if not facts.refusals or serves:
+        return None
+    return Refused(facts.refusals[0].reason, facts.refusals[0].message)
 
 
-def _rejected_before(failed: FailedRevisionStatus | None, wanted: RevisionStatus | None) -> Refused | None:
+def _rejected(first: Pass, wanted: RevisionStatus | None) -> Refused | None:
     """Return the rejection of a revision that is not tried again by itself (spec section 5.7)."""
+    failed = first.decision.status.failed_revision
     if failed is None or wanted is None or failed.hash != wanted.hash:
         return None
     message = f"{failed.message}; revision {failed.hash} was rejected before, {RETRY_ANNOTATION} tries it again"
     return Refused(failed.reason or Reason.REVISION_FAILED, message)
 
 
-def _of_refusal(refusal: Refusal) -> Refused:
-    return Refused(refusal.reason, refusal.message)
-
-
 def _outcome(
-    situation: Situation, after: RevisionStatus | None, refused: Refused | None, fields: tuple[FieldChange, ...]
+    status: DecisionModelStatus,
+    after: RevisionStatus | None,
+    fields: tuple[FieldChange, ...],
+    blocked: Refused | None,
+    rejected: Refused | None,
 ) -> Outcome:
-    status = situation.model.status
-    if refused is not None:
-        return _outcome_of_refusal(status, after, fields, refused)
+    if blocked is not None:
+        return Outcome.ERROR if blocked.reason == Reason.RESOLVE_FAILED else Outcome.REFUSED
+    if rejected is not None:
+        # What was rejected stays rejected, whether the same manifest is applied once more or not.
+        return Outcome.REFUSED if fields else Outcome.NOTHING
     known = (status.stable_revision, status.candidate_revision)
     if after is not None and all(each is None or each.hash != after.hash for each in known):
         return Outcome.NEW_REVISION
     return Outcome.IN_PLACE if fields else Outcome.NOTHING
-
-
-def _outcome_of_refusal(
-    status: DecisionModelStatus, after: RevisionStatus | None, fields: tuple[FieldChange, ...], refused: Refused
-) -> Outcome:
-    if refused.reason == Reason.RESOLVE_FAILED:
-        return Outcome.ERROR
-    failed = status.failed_revision
-    rejected = failed is not None and after is not None and failed.hash == after.hash
-    # What was rejected stays rejected, whether the same manifest is applied once more or not.
-    return Outcome.NOTHING if rejected and not fields else Outcome.REFUSED
 
 
 def _download(situation: Situation, after: RevisionStatus | None) -> int | None:

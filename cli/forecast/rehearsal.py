@@ -92,7 +92,7 @@ def _following(current: Pass, stuck_in: Phase | None) -> Facts:
         return following
     candidate = decision.status.candidate_revision
     revisions = {
-        plan.revision.hash: _carried_out(plan, facts, stalled=stuck and _is(candidate, plan))
+        plan.revision.hash: _carried_out(plan, facts, stuck_in if stuck and _is(candidate, plan) else None)
         for plan in decision.stack.revisions
     }
     return replace(following, revisions=revisions, service_selects=decision.stack.selected)
@@ -125,15 +125,16 @@ def _evaluation(decision: Decision, *, stuck: bool) -> EvaluationFacts | None:
     return EvaluationFacts().concluded(passed)
 
 
-def _carried_out(plan: RevisionPlan, facts: Facts, *, stalled: bool) -> RevisionFacts:
-    """Return what exists for a revision once its plan was carried out; one that is `stalled` comes no further."""
+def _carried_out(plan: RevisionPlan, facts: Facts, stuck_in: Phase | None) -> RevisionFacts:
+    """Return what exists for a revision once its plan was carried out, as far as it comes."""
     before = facts.of(plan.revision)
     pods = 0 if plan.stopped else facts.model.spec.replicas
-    serving = replace(before.serving, exists=True, pods=pods, model_ready=0 if stalled else pods)
+    ready = 0 if stuck_in is Phase.STARTING else pods
+    serving = replace(before.serving, exists=True, pods=pods, model_ready=ready)
     prefetch = before.prefetch
     if plan.prefetch and prefetch.state is not PrefetchState.FAILED:
-        unfinished = stalled and prefetch.state is not PrefetchState.COMPLETE
-        prefetch = replace(prefetch, state=PrefetchState.RUNNING if unfinished else PrefetchState.COMPLETE, stale=False)
+        state = PrefetchState.RUNNING if stuck_in is Phase.CACHING else PrefetchState.COMPLETE
+        prefetch = replace(prefetch, state=state, stale=False)
     return replace(
         before,
         store=_store(plan, before),

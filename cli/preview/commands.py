@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from datetime import UTC, datetime
 from typing import Final
 
 import click
@@ -56,6 +57,7 @@ def preview(  # noqa: PLR0913 - the options of the command line
         settings=default_settings() if environment is None else environment.settings,
         policy=_policy(policy_config, stack),
         cluster=None if offline else ClusterOptions(kubeconfig=kubeconfig, context=context),
+        now=datetime.now(UTC),
         namespace=namespace or ("default" if own else None),
     )
     previews = asyncio.run(previewed(question))

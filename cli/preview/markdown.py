@@ -70,5 +70,5 @@ def _code(told: str) -> str:
 
 def _escaped(told: str) -> str:
     """Return a text as HTML shows it."""
-    shown = printable(told).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    shown = printable(told).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "&#96;")
     return f"<code>{shown}</code>"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -41,6 +41,7 @@ class Question:
         settings: The reconciler that would act on them.
         policy: The rules that they are judged by.
         cluster: Where they would be applied; None to ask nobody.
+        now: The time, which deadlines of rollouts under way are held against.
         namespace: Of manifests that name none; None for that of the kubeconfig's context.
     """
 
@@ -48,6 +49,7 @@ class Question:
     settings: ControllerSettings
     policy: Configuration
     cluster: ClusterOptions | None
+    now: datetime
     namespace: str | None = None
 
 
@@ -96,7 +98,7 @@ async def preview(question: Question) -> tuple[ModelPreview, ...]:
             stack.push_async_callback(registries.close)
         sources = Sources(
             settings=question.settings,
-            now=datetime.now(UTC).replace(microsecond=0),
+            now=question.now.replace(microsecond=0),
             reader=reader,
             registries=registries,
             config_maps=_config_maps(question.read, namespace),

@@ -13,9 +13,9 @@ _PATIENCE_SECONDS: Final = 2.0
 
 
 @contextmanager
-def telling(what: str, patience: float = _PATIENCE_SECONDS) -> Iterator[None]:
-    """Say `what` on standard error if the block takes longer than `patience` seconds. Needs a running event loop."""
-    timer = asyncio.get_running_loop().call_later(patience, lambda: click.echo(f"{what} …", err=True))
+def telling(what: str) -> Iterator[None]:
+    """Say `what` on standard error if the block takes longer than people wait. Needs a running event loop."""
+    timer = asyncio.get_running_loop().call_later(_PATIENCE_SECONDS, lambda: click.echo(f"{what} …", err=True))
     try:
         yield
     finally:

@@ -15,11 +15,13 @@ from cli.connection import ClusterOptions
 from cli.forecast import Forecast
 from cli.forecast.objects import Action
 from cli.manifests.sources import read_manifests
+from cli.preview.environments import default_settings
 from cli.preview.reading import ModelPreview, Question, preview
 from policy import Configuration
 from reconciler.controller.watched import BY_KIND, CONFIG_MAPS
 from tests.fakes.apistore import Change
 from tests.reconciler.controller.bed import KEY, Bed
+from tests.reconciler.controller.clocks import START
 
 _KINDS = ("PersistentVolumeClaim", "Job", "Deployment", "PodDisruptionBudget", "Service")
 Snapshot = dict[tuple[str, str], Any]
@@ -46,14 +48,26 @@ class Asked:
         body = {"model": "laya:en", **spec}
         return {"apiVersion": "decisionmodel.io/v1alpha1", "kind": KIND, "metadata": metadata, "spec": body}
 
-    async def preview(self, *documents: Any, offline: bool = False) -> tuple[ModelPreview, ...]:
+    async def preview(self, *documents: Any) -> tuple[ModelPreview, ...]:
         """Preview documents."""
-        text = yaml.safe_dump_all(documents).encode()
         question = Question(
-            read=read_manifests(["-"], io.BytesIO(text)),
+            read=read_manifests(["-"], io.BytesIO(yaml.safe_dump_all(documents).encode())),
             settings=self.bed.options.controller,
             policy=self.policy,
-            cluster=None if offline else ClusterOptions(kubeconfig=str(self.bed.kubeconfig)),
+            now=self.bed.clock.now(),
+            cluster=ClusterOptions(kubeconfig=str(self.bed.kubeconfig)),
+        )
+        return await preview(question)
+
+    @staticmethod
+    async def offline(text: str) -> tuple[ModelPreview, ...]:
+        """Preview a text without any cluster."""
+        question = Question(
+            read=read_manifests(["-"], io.BytesIO(text.encode())),
+            settings=default_settings(),
+            policy=Configuration(),
+            now=START,
+            cluster=None,
         )
         return await preview(question)
 
