@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,15 @@ def hang_after_telling(path: Path) -> None:
     """Say that it runs, then never end."""
     path.touch()
     threading.Event().wait()
+
+
+def declare_components_when_told(count: int, running: Path, go: Path) -> None:
+    """Say that it runs, and declare components once another file is there."""
+    running.touch()
+    while not go.exists():
+        # The file is another process's to make, which sets no event here.
+        time.sleep(0.01)
+    declare_components(count)
 
 
 def kill_own_process() -> None:

@@ -8,71 +8,23 @@ import os
 import random
 import re
 import signal
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
 import pytest
-from moto.server import ThreadedMotoServer
 
-from reconciler.driver import DriverSettings, FailureReason, OperationKind, Outcome, StackDriver
+from reconciler.driver import FailureReason, OperationKind, Outcome, StackDriver
 from reconciler.driver.sessions import read_stat
 from tests.reconciler.driver import driver_programs
 from tests.reconciler.driver.conftest import descendants, exists, make_operation, until, workers
-from tools.toolchain.builds import program_path
+from tests.reconciler.driver.real_engine import STACK, Engine, reason_of, up
 
 pytestmark = pytest.mark.cluster
-
-Answer = TypeVar("Answer")
-STACK = "shop.fraud.1a2b3c4d"
-
-
-class Engine:
-    """The real CLI on a file backend of the test's own."""
-
-    def __init__(self, root: Path) -> None:
-        self.state = root / "state"
-        self.state.mkdir()
-        self.checkpoint = self.state / f".pulumi/stacks/decisionmodel/{STACK}.json.gz"
-        self.locks = self.state / f".pulumi/locks/organization/decisionmodel/{STACK}"
-        self.settings = DriverSettings(
-            pulumi=program_path("pulumi"),
-            pulumi_home=root / "home",
-            backend_url=f"file://{self.state}",
-            work_directory=root / "work",
-            workers=1,
-            plugins=(),
-            grace_seconds=5,
-        )
-
-    def run(self, use: Callable[[StackDriver], Coroutine[Any, Any, Answer]], **changes: Any) -> Answer:
-        async def session() -> Answer:
-            driver = StackDriver(replace(self.settings, **changes))
-            await driver.start()
-            try:
-                return await use(driver)
-            finally:
-                await driver.close(grace_seconds=0)
-
-        return asyncio.run(session())
-
-    def up(self, count: int = 2, **changes: Any) -> Outcome:
-        return self.run(lambda driver: driver.run(up(count)), **changes)
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
     return Engine(tmp_path)
-
-
-def up(count: int) -> Any:
-    return make_operation(program=partial(driver_programs.declare_components, count))
-
-
-def reason_of(outcome: Outcome) -> FailureReason | None:
-    return outcome.failure.reason if outcome.failure else None
 
 
 def cli_pid() -> int | None:
@@ -236,29 +188,3 @@ def test_a_backend_that_does_not_answer(engine: Engine, url: str, monkeypatch: p
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     assert reason_of(engine.up(backend_url=url)) is FailureReason.BACKEND_UNREACHABLE
-
-
-def test_a_bucket_as_backend(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    try:
-        make_bucket(f"http://{host}:{port}/states")
-        url = f"s3://states?endpoint={host}:{port}&disableSSL=true&s3ForcePathStyle=true&region=us-east-1"
-
-        async def use(driver: StackDriver) -> None:
-            assert (await driver.run(up(2))).changes == {"create": 3}
-            assert (await driver.run(up(2))).changes == {"same": 3}
-            assert await driver.stacks() == (STACK,)
-
-        engine.run(use, backend_url=url)
-    finally:
-        server.stop()
-
-
-def make_bucket(url: str) -> None:
-    import urllib.request  # noqa: PLC0415 -- one test alone
-
-    urllib.request.urlopen(urllib.request.Request(url, method="PUT")).close()  # noqa: S310 -- our own server

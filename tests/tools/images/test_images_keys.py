@@ -42,7 +42,7 @@ def test_another_build_of_a_program_is_another_part(tmp_path: Path) -> None:
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A work tree with one file of everything that goes into an image."""
-    files = ["api/a.py", "components/c.py", "reconciler/main.py", "requirements.txt", "tools/__init__.py"]
+    files = ["api/a.py", "cli/l.py", "components/c.py", "reconciler/main.py", "requirements.txt", "tools/__init__.py"]
     files += ["tools/standin/s.py", "tools/other.py", "tests/t.py", "images/ollaya.sh"]
     files += [f"images/{name}.{kind}" for name in ("base", "reconciler", "standin") for kind in _KINDS]
     files += ["pulumi", "provider"]
@@ -74,6 +74,7 @@ STANDINS = {"ollaya", "registry"}
     [
         ("reconciler/main.py", {"reconciler"}),
         ("api/a.py", {"reconciler"}),
+        ("cli/l.py", {"reconciler"}),
         ("requirements.txt", RECONCILER),
         ("pulumi", RECONCILER),
         ("provider", RECONCILER),
