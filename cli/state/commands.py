@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Concatenate, ParamSpec, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import click
 
@@ -22,8 +22,6 @@ from cli.state.findings import Code, Finding, described_model, unsound
 from cli.state.mending import Planned, carry_out, removal, repairs, restoration
 from reconciler.driver.deployment import parse_deployment
 from reconciler.driver.states import States
-
-P = ParamSpec("P")
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _BACKEND = click.option(
@@ -50,9 +48,7 @@ _KEEP = click.option(
 _STACKS = click.argument("stacks", nargs=-1, metavar="[STACK...]")
 
 
-def _command(
-    body: Callable[Concatenate[Access, P], Coroutine[Any, Any, int]],
-) -> Callable[..., int]:
+def _command(body: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., int]:
     """Make a command of a coroutine: with the options that say where, and errors that end with the next step."""
 
     @_BACKEND
@@ -74,7 +70,7 @@ def _command(
             backend=backend, pulumi=pulumi, passphrase_file=passphrase_file, kubeconfig=kubeconfig, context=context
         )
         with reach.explained():
-            return asyncio.run(body(access, **rest))  # type: ignore[call-arg]  # click has checked the names
+            return asyncio.run(body(access, **rest))
 
     return run
 
@@ -117,8 +113,10 @@ def state() -> None:
 @_command
 async def ls(access: Access, *, output: str, offline: bool) -> int:
     """List the stacks, with the DecisionModel of each and whether it still exists."""
-    surroundings = await _surroundings(access, offline=offline)
     with reach.open_states(access) as states:
+        stacks = await states.stacks()
+        # Asked after the backend, so that whoever was created meanwhile is not taken for gone.
+        surroundings = await _surroundings(access, offline=offline)
         listed = [
             reports.Listed(
                 stack=stack.name,
@@ -128,7 +126,7 @@ async def ls(access: Access, *, output: str, offline: bool) -> int:
                 updated=stack.updated,
                 locks=len(await states.locks(stack.name)),
             )
-            for stack in await states.stacks()
+            for stack in stacks
         ]
     click.echo(reports.listing_json(listed) if output == "json" else reports.listing_text(listed))
     return ExitCode.CLEAN
@@ -157,9 +155,9 @@ async def check(access: Access, *, stacks: tuple[str, ...], output: str, offline
 
     Ends with 0 when there is nothing, with 1 when there is, with 3 when that cannot be told.
     """
-    surroundings = await _surroundings(access, offline=offline)
     with reach.open_states(access) as states:
-        examined = await examine_all(states, await chosen(states, stacks), surroundings, _tell)
+        named = await chosen(states, stacks)
+        examined = await examine_all(states, named, await _surroundings(access, offline=offline), _tell)
     findings = [finding for each in examined for finding in each.findings]
     return _report_findings(len(examined), findings, output)
 
@@ -215,7 +213,6 @@ async def sweep(access: Access, *, keep: Path, how: _How) -> int:
     """Drop the stacks of DecisionModels that do not exist, as the reconciler does when it starts."""
     async with _writing(access, alone=how.alone) as (states, insist):
         stacks = await chosen(states, ())
-        # Asked after the backend, so that none created meanwhile is missed.
         live = (await _surroundings(access, offline=False)).live or frozenset()
         if stacks and live.isdisjoint(stacks) and not how.force:
             raise InputError(

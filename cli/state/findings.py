@@ -61,23 +61,25 @@ def orphan(stack: str, live: frozenset[str] | None) -> list[Finding]:
     return [Finding(stack=stack, code=Code.ORPHANED, message=message)]
 
 
-def stale_locks(stack: str, locks: Sequence[LockOwner], leader: str | None) -> list[Finding]:
+def stale_locks(stack: str, locks: Sequence[LockOwner | None], leader: str | None) -> list[Finding]:
     """Judge locks: only the leader operates, so those of any other host are of dead processes.
 
     Args:
         stack: Whose locks.
-        locks: Who wrote them.
+        locks: Who wrote them; None for one that does not say.
         leader: Host that holds the Lease; None when nobody does, or nobody was asked.
     """
     return [
-        Finding(
-            stack=stack,
-            code=Code.STALE_LOCK,
-            message=f"locked by process {lock.pid} of {lock.host} since {lock.locked_at.isoformat()}",
-        )
+        Finding(stack=stack, code=Code.STALE_LOCK, message=_described_lock(lock))
         for lock in locks
-        if lock.host != leader
+        if lock is None or lock.host != leader
     ]
+
+
+def _described_lock(lock: LockOwner | None) -> str:
+    if lock is None:
+        return "locked by nobody knows whom: the lock cannot be read"
+    return f"locked by process {lock.pid} of {lock.host} since {lock.locked_at.isoformat()}"
 
 
 def unsound(stack: str, deployment: Deployment) -> list[Finding]:

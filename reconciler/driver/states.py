@@ -23,7 +23,7 @@ from reconciler.driver.backend_files import open_files
 from reconciler.driver.classification import classify
 from reconciler.driver.cli_process import Limits, run_cli
 from reconciler.driver.deployment import Deployment, parse_deployment
-from reconciler.driver.errors import BackendFilesError, StateCommandError
+from reconciler.driver.errors import StateCommandError
 from reconciler.driver.events import EngineReport
 from reconciler.driver.operation import FailureReason
 from reconciler.driver.recovery import LockOwner
@@ -162,18 +162,18 @@ class States:
         await self._run(command.remove_stack_arguments(stack))
         await asyncio.to_thread(housekeeping.remove_remains, self._files, self._settings.project, stack)
 
-    async def locks(self, stack: str) -> tuple[LockOwner, ...]:
-        """Who holds locks of a stack.
+    async def locks(self, stack: str) -> tuple[LockOwner | None, ...]:
+        """Who holds locks of a stack; None for a lock that does not say.
 
         Raises:
             BackendFilesError: They cannot be read.
         """
         return await asyncio.to_thread(self._read_locks, stack)
 
-    def _read_locks(self, stack: str) -> tuple[LockOwner, ...]:
+    def _read_locks(self, stack: str) -> tuple[LockOwner | None, ...]:
         directory = layout.locks_directory(self._settings.project, stack)
         names = [name for name in self._files.names(directory) if name.endswith(".json")]
-        return tuple(_lock(f"{directory}/{name}", self._files.read(f"{directory}/{name}")) for name in names)
+        return tuple(_lock_owner(self._files.read(f"{directory}/{name}")) for name in names)
 
     async def _run(self, arguments: list[str]) -> str:
         run = await run_cli(
@@ -200,9 +200,9 @@ class States:
             housekeeping.remove_directory(directory)
 
 
-def _lock(path: str, data: bytes) -> LockOwner:
+def _lock_owner(data: bytes) -> LockOwner | None:
     try:
         lock = msgspec.json.decode(data, type=_LockFile)
-    except msgspec.DecodeError as error:
-        raise BackendFilesError(f"{path} is no lock: {error}") from error
+    except msgspec.DecodeError:
+        return None
     return LockOwner(host=lock.hostname, pid=lock.pid, locked_at=lock.timestamp)

@@ -157,6 +157,10 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     return made
 
 
+only_a_directory = pytest.mark.parametrize("backend", ["directory"], indirect=True)
+"""For what does not depend on the kind of backend."""
+
+
 def directory(root: Path) -> Backend:
     root.mkdir()
 
@@ -306,6 +310,7 @@ def test_damage_of_every_kind_is_found_and_repaired(
     assert dmctl("check", "-o", "json").json == {"checked": 2, "findings": []}
 
 
+@only_a_directory
 def test_nothing_is_written_while_a_reconciler_works(
     backend: Backend, cluster: Cluster, dmctl: Callable[..., Answer]
 ) -> None:
@@ -328,6 +333,7 @@ def test_nothing_is_written_while_a_reconciler_works(
     assert dmctl("restore", stack, "state.json", "--force").code == 0
 
 
+@only_a_directory
 def test_a_state_of_somebody_else_is_never_restored(
     backend: Backend, cluster: Cluster, dmctl: Callable[..., Answer]
 ) -> None:
@@ -338,6 +344,7 @@ def test_a_state_of_somebody_else_is_never_restored(
     assert {code for _, code in found(refused)} == {"ForeignResource"}
 
 
+@only_a_directory
 def test_a_backend_of_another_cluster_is_not_swept(
     backend: Backend, cluster: Cluster, dmctl: Callable[..., Answer]
 ) -> None:
@@ -367,6 +374,7 @@ def test_errors_end_with_the_next_step(
         assert "canary" not in answer.err
 
 
+@only_a_directory
 def test_the_commands_in_the_document_do_what_it_says(
     backend: Backend, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

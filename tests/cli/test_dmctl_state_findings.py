@@ -71,7 +71,13 @@ def test_only_the_leader_can_hold_a_lock() -> None:
     assert stale_locks(STACK, [lock], "pod-a") == []
     for leader in ("pod-b", None):
         (found,) = stale_locks(STACK, [lock], leader)
+        assert found.code is Code.STALE_LOCK
         assert found.message == "locked by process 7 of pod-a since 2026-05-01T00:00:00+00:00"
+
+
+def test_a_lock_that_cannot_be_read_is_nobodys() -> None:
+    (found,) = stale_locks(STACK, [None], "pod-a")
+    assert found.code is Code.STALE_LOCK
 
 
 def test_an_orphan_is_one_only_where_somebody_was_asked() -> None:
