@@ -19,16 +19,16 @@ def notes(situation: Situation, passes: tuple[Pass, ...], after: RevisionStatus 
         return
     stable = situation.model.status.stable_revision
     if stable is not None and stable.hash == after.hash:
-        yield from _of_stable(passes[0])
+        yield from _of_stable(passes[-1])
     yield from _of_rollouts_under_way(situation, after)
     if stable is None or stable.hash != after.hash:
         yield from _of_new_revision(situation, after)
     yield from _of_secrets(situation)
 
 
-def _of_stable(first: Pass) -> Iterator[str]:
-    """Yield what the reconciler itself would complain about although the revision serves."""
-    degraded = find_condition(first.decision.status.conditions, ConditionType.DEGRADED)
+def _of_stable(settled: Pass) -> Iterator[str]:
+    """Yield what the reconciler itself would still complain about once the revision serves as it should."""
+    degraded = find_condition(settled.decision.status.conditions, ConditionType.DEGRADED)
     if degraded is not None and degraded.status == "True":
         yield f"{degraded.reason}: {degraded.message}"
 

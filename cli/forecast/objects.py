@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from api.conditions import Phase
+from api.conditions import EventReason
 from cli.forecast.rehearsal import Pass
 from cli.forecast.situation import Situation
 from components import names
@@ -41,12 +41,15 @@ _ACTIONS: Final[Mapping[Cause, Action]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectChange:
-    """What happens to one object, and the phase of the rollout in which it does; `paths` of a change only."""
+    """What happens to one object; `paths` of a change only.
+
+    `during` is the phase of the rollout in which it does, `Promoted`, or `Stabilized` when the old revision goes.
+    """
 
     action: Action
     kind: str
     name: str
-    during: Phase | None
+    during: str
     paths: tuple[str, ...] = ()
 
     @property
@@ -60,18 +63,19 @@ class Rendered:
     """A pass, and the stack's objects after it; `manifests` is None where the pass leaves the cluster as it is."""
 
     at: Pass
+    during: str
     manifests: tuple[Manifest, ...] | None
 
 
-def rendered(situation: Situation, passes: Iterable[Pass]) -> tuple[Rendered, ...]:
+def rendered(situation: Situation, passes: tuple[Pass, ...]) -> tuple[Rendered, ...]:
     """Render what every pass asks for."""
-    return tuple(_render(situation, each) for each in passes)
+    return tuple(_render(situation, each, _moment(passes[: number + 1])) for number, each in enumerate(passes))
 
 
 def changes(situation: Situation, course: tuple[Rendered, ...]) -> tuple[ObjectChange, ...]:
     """Return what becomes of every object that does not stay as it is, in the order in which it begins."""
     found: dict[ObjectKey, ObjectChange] = {}
-    for change in (*_own_writes(situation, course), *_of_stack(situation, course)):
+    for change in (*_kept(situation, course), *_of_stack(situation, course), *_dropped(situation, course)):
         earlier = found.setdefault(change.key, change)
         if change.action is Action.DELETE:
             # What is stopped or no longer selected before it goes is told by its end.
@@ -99,9 +103,20 @@ def _concerns_pods(drift: Drift) -> bool:
     return drift.cause in (Cause.CHANGED, Cause.ADDED) and drift.path.startswith("spec.template")
 
 
-def _render(situation: Situation, each: Pass) -> Rendered:
+def _render(situation: Situation, each: Pass, during: str) -> Rendered:
     plan = each.decision.stack
-    return Rendered(each, None if plan is None else render(_desired(situation, plan)))
+    return Rendered(each, during, None if plan is None else render(_desired(situation, plan)))
+
+
+def _moment(so_far: tuple[Pass, ...]) -> str:
+    """Return what people call the time of the last of these passes."""
+    status, before = so_far[-1].decision.status, so_far[0].facts.model.status.stable_revision
+    stable = status.stable_revision
+    if stable is None or (before is not None and stable.hash == before.hash):
+        return str(status.phase or "")
+    watched = any(each.decision.status.previous_revision is not None for each in so_far)
+    over = watched and status.previous_revision is None
+    return str(EventReason.STABILIZED if over else EventReason.PROMOTED)
 
 
 def _desired(situation: Situation, plan: StackPlan) -> DesiredStack:
@@ -121,44 +136,47 @@ def _other_key(situation: Situation) -> bool:
     return reference is not None and reference != before
 
 
-def _drifts(situation: Situation, course: Iterable[Rendered]) -> Iterator[tuple[Phase | None, Drift]]:
-    """Yield how every pass's stack differs from the cluster as it is now, with the phase of the pass."""
+def _drifts(situation: Situation, course: Iterable[Rendered]) -> Iterator[tuple[str, Drift]]:
+    """Yield how every pass's stack differs from the cluster as it is now, with the time of the pass."""
     uid, live = situation.model.metadata.uid, situation.children.of_stack()
     for each in course:
         if each.manifests is not None:
-            yield from ((each.at.phase, drift) for drift in find_drift(each.manifests, live, uid))
+            yield from ((each.during, drift) for drift in find_drift(each.manifests, live, uid))
 
 
 def _of_stack(situation: Situation, course: tuple[Rendered, ...]) -> Iterator[ObjectChange]:
-    for phase, drift in _drifts(situation, course):
+    for during, drift in _drifts(situation, course):
         action = _ACTIONS.get(drift.cause)
         if action is not None:
             paths = (drift.path,) if action is Action.CHANGE else ()
-            yield ObjectChange(action=action, kind=drift.kind, name=drift.name, during=phase, paths=paths)
+            yield ObjectChange(action=action, kind=drift.kind, name=drift.name, during=during, paths=paths)
 
 
-def _own_writes(situation: Situation, course: tuple[Rendered, ...]) -> Iterator[ObjectChange]:
-    """Yield what the reconciler writes itself, outside the stack: manifests that are kept, and a claim that grows."""
-    model = situation.model
+def _kept(situation: Situation, course: tuple[Rendered, ...]) -> Iterator[ObjectChange]:
+    """Yield the manifests that the reconciler keeps itself, outside the stack."""
     statuses = (each.at.decision.status for each in course)
     begun = {status.candidate_revision.hash for status in statuses if status.candidate_revision is not None}
     for revision in sorted(begun & situation.seeded - set(situation.kept)):
-        yield _config_map(Action.CREATE, model.metadata.name, revision, course[0])
-    gone = set(known_hashes(model.status)) - set(known_hashes(course[-1].at.decision.status))
+        yield _config_map(Action.CREATE, situation, revision, course[0])
+
+
+def _dropped(situation: Situation, course: tuple[Rendered, ...]) -> Iterator[ObjectChange]:
+    """Yield the manifests that nobody needs any more, and a claim that grows: the reconciler's own writes as well."""
+    gone = set(known_hashes(situation.model.status)) - set(known_hashes(course[-1].at.decision.status))
     for revision in sorted(gone & set(situation.kept)):
-        yield _config_map(Action.DELETE, model.metadata.name, revision, course[-1])
+        yield _config_map(Action.DELETE, situation, revision, course[-1])
     for each in course:
         if (growth := each.at.decision.growth) is not None:
-            claim = names.store(model.metadata.name, growth.revision)
+            claim = names.store(situation.model.metadata.name, growth.revision)
             yield ObjectChange(
                 action=Action.CHANGE,
                 kind="PersistentVolumeClaim",
                 name=claim,
-                during=each.at.phase,
+                during=each.during,
                 paths=("spec.resources.requests.storage",),
             )
 
 
-def _config_map(action: Action, model: str, revision: str, at: Rendered) -> ObjectChange:
-    name = names.manifest_config_map(model, revision)
-    return ObjectChange(action=action, kind="ConfigMap", name=name, during=at.at.phase)
+def _config_map(action: Action, situation: Situation, revision: str, at: Rendered) -> ObjectChange:
+    name = names.manifest_config_map(situation.model.metadata.name, revision)
+    return ObjectChange(action=action, kind="ConfigMap", name=name, during=at.during)

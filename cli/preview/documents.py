@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from api.status import RevisionStatus
 from cli.forecast import Forecast
-from cli.forecast.gate import Gate
+from cli.forecast.gate import DISCORDANCE, Gate
 from cli.forecast.needs import Needs
 from cli.forecast.objects import ObjectChange
 from cli.forecast.worst_case import WorstCase
@@ -86,7 +86,7 @@ def _object(told: ObjectChange) -> Document:
         "action": str(told.action),
         "kind": told.kind,
         "name": told.name,
-        "during": None if told.during is None else str(told.during),
+        "during": told.during,
         "paths": [*told.paths],
     }
 
@@ -121,6 +121,7 @@ def _gate(told: Gate) -> Document:
 
 def _power(told: Detectable) -> Document:
     return {
+        "supposedDiscordance": DISCORDANCE,
         "promotes": told.promotes,
         "drop": told.drop,
         "labelDrops": dict(told.label_drops),

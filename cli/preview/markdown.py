@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cli.forecast import Outcome
+from cli.forecast import Forecast, Outcome
+from cli.forecast.forecast import Restart
 from cli.preview.reading import ModelPreview
-from cli.preview.text import object_line
-from cli.preview.wording import WORDS, download, extra, revision, rows, summary
+from cli.preview.wording import WORDS, download, ending, extra, fields, objects, revision, rows, summary
 from cli.texts import printable
 
-MARKER: Final = "<!-- dmctl preview -->"
-"""By which a pipeline finds its earlier comment."""
 _HEAD: Final = (
-    "| DecisionModel | Outcome | Revision | Download | Extra while it lasts |",
-    "|---|---|---|---|---|",
+    "| DecisionModel | Outcome | Revision | Download | Extra while it lasts | Worst case |",
+    "|---|---|---|---|---|---|",
 )
 
 
@@ -26,7 +24,7 @@ def markdown_report(previews: tuple[ModelPreview, ...]) -> str:
     """Return the comment."""
     table = [*_HEAD, *(_row(each) for each in previews)]
     details = [line for each in previews for line in _details(each)]
-    return "\n".join([MARKER, "### DecisionModel preview", "", summary(previews), "", *table, *details])
+    return "\n".join(["### DecisionModel preview", "", summary(previews), "", *table, *details])
 
 
 def _row(each: ModelPreview) -> str:
@@ -40,8 +38,15 @@ def _row(each: ModelPreview) -> str:
         moved if told.is_rollout else _code(revision(told.before)),
         download(told) if told.is_rollout else "",
         extra(told.needs) if told.needs is not None else "",
+        _end(told),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _end(told: Forecast) -> str:
+    if told.worst is not None:
+        return ending(told.worst)
+    return "nothing answers while Pods restart" if told.restart is Restart.OUTAGE else ""
 
 
 def _details(each: ModelPreview) -> Iterator[str]:
@@ -55,8 +60,9 @@ def _details(each: ModelPreview) -> Iterator[str]:
 def _lines(each: ModelPreview) -> Iterator[str]:
     if each.refused is not None:
         yield f"- {_code(each.refused.reason)}: {_code(each.refused.message)}"
+    yield from (f"- {_code(line)}" for line in fields(each.forecast))
     yield from (f"- {_code(label)}: {_code(value)}" for label, value in rows(each.forecast))
-    yield from (f"- {_code(object_line(change))}" for change in each.forecast.objects)
+    yield from (f"- {_code(line)}" for line in objects(each.forecast))
     for located in each.findings:
         finding = located.finding
         yield f"- {finding.level}: {_code(f'{finding.where}: {finding.message}')} ({_code(finding.rule)})"

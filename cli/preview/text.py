@@ -8,9 +8,8 @@ from typing import Final
 import click
 
 from cli.forecast import Outcome
-from cli.forecast.objects import Action, ObjectChange
 from cli.preview.reading import ModelPreview
-from cli.preview.wording import WORDS, rows, summary
+from cli.preview.wording import WORDS, fields, objects, rows, summary
 from cli.texts import printable
 from policy import Level
 
@@ -21,7 +20,6 @@ _COLOURS: Final[Mapping[Outcome, str]] = {
     Outcome.REFUSED: "red",
     Outcome.ERROR: "red",
 }
-SIGNS: Final[Mapping[Action, str]] = {Action.CREATE: "+", Action.CHANGE: "~", Action.DELETE: "-"}
 _LEVELS: Final[Mapping[Level, str]] = {Level.MANDATORY: "red", Level.ADVISORY: "yellow"}
 
 
@@ -36,13 +34,12 @@ def _block(each: ModelPreview) -> Iterator[str]:
     yield f"{printable(each.namespace)}/{printable(each.name)}: {word}  ({printable(each.file)}:{each.line})"
     if each.refused is not None:
         yield f"  {printable(each.refused.reason)}: {printable(each.refused.message)}"
+    yield from _listed("fields", fields(each.forecast))
     told = [*rows(each.forecast)]
     width = max((len(label) for label, _ in told), default=0)
     for label, value in told:
         yield f"  {printable(label):<{width}}  {printable(value)}"
-    if each.forecast.objects:
-        yield "  objects"
-        yield from (f"    {object_line(change)}" for change in each.forecast.objects)
+    yield from _listed("objects", objects(each.forecast))
     for located in each.findings:
         finding = located.finding
         level = click.style(finding.level, fg=_LEVELS[finding.level])
@@ -50,8 +47,8 @@ def _block(each: ModelPreview) -> Iterator[str]:
     yield from (f"  note: {printable(note)}" for note in each.forecast.notes)
 
 
-def object_line(change: ObjectChange) -> str:
-    """Return sign, kind, name, when it happens and which paths change."""
-    when = f"  ({change.during})" if change.during is not None else ""
-    paths = f": {', '.join(change.paths)}" if change.paths else ""
-    return printable(f"{SIGNS[change.action]} {change.kind} {change.name}{paths}{when}")
+def _listed(title: str, lines: Iterator[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        if number == 0:
+            yield f"  {title}"
+        yield f"    {printable(line)}"

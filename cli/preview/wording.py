@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import msgspec
 
+from api.keys import SPEC_HASH_ANNOTATION
 from api.status import RevisionStatus
 from cli.errors import ExitCode
 from cli.forecast import Forecast, Outcome
-from cli.forecast.fields import FieldChange
 from cli.forecast.forecast import Restart
-from cli.forecast.gate import Gate
+from cli.forecast.gate import DISCORDANCE, Gate
 from cli.forecast.needs import Needs, NeedsOverTime
+from cli.forecast.objects import Action
 from cli.forecast.worst_case import Impact, WorstCase
 from cli.preview.reading import ModelPreview
 
@@ -27,6 +28,7 @@ WORDS: Final[Mapping[Outcome, str]] = {
     Outcome.ERROR: "cannot be told",
 }
 UNKNOWN: Final = "unknown"
+_SIGNS: Final[Mapping[Action, str]] = {Action.CREATE: "+", Action.CHANGE: "~", Action.DELETE: "-"}
 _LONGEST_VALUE: Final = 80
 _SHORT_DIGEST: Final = 12
 _RESTARTS: Final[Mapping[Restart, str]] = {
@@ -54,8 +56,6 @@ def exit_code(previews: Iterable[ModelPreview]) -> ExitCode:
 
 def rows(told: Forecast) -> Rows:
     """Yield what is worth a line, in the order in which people ask."""
-    for change in told.fields if told.exists else ():
-        yield change.path, _values(change)
     if told.outcome in (Outcome.NOTHING, Outcome.ERROR) or told.after is None:
         return
     yield from _revision(told)
@@ -73,6 +73,21 @@ def rows(told: Forecast) -> Rows:
         yield from _gate(told.gate)
     if told.worst is not None:
         yield "worst case", worst(told.worst)
+
+
+def fields(told: Forecast) -> Iterator[str]:
+    """Yield the declared fields that change; of a new DecisionModel they all do."""
+    for change in told.fields if told.exists else ():
+        yield f"{change.path}: {_value(change.before)} -> {_value(change.after)}"
+
+
+def objects(told: Forecast) -> Iterator[str]:
+    """Yield sign, kind and name of every object, which of its paths change, and when in a rollout."""
+    for change in told.objects:
+        shown = [path for path in change.paths if SPEC_HASH_ANNOTATION not in path]
+        paths = f": {', '.join(shown)}" if shown else ""
+        when = f"  ({change.during})" if told.is_rollout else ""
+        yield f"{_SIGNS[change.action]} {change.kind} {change.name}{paths}{when}"
 
 
 def download(told: Forecast) -> str:
@@ -114,16 +129,18 @@ def duration(seconds: float) -> str:
     return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "0s"
 
 
+def ending(told: WorstCase) -> str:
+    """Return where a rollout that fails leaves the DecisionModel, and after how long at the latest."""
+    return f"{told.endings[-1].phase} after {duration(told.seconds)}" if told.endings else "it does not begin"
+
+
 def worst(told: WorstCase) -> str:
-    """Return how the rollout may end."""
-    ending = told.endings[-1] if told.endings else None
-    if ending is None:
-        return "it does not begin"
+    """Return how the rollout may end, and what clients notice."""
     reasons = ", ".join(each.reason for each in told.endings)
     impact = _IMPACTS.get(told.impact) or (
         f"the serving revision is stopped for up to {duration(told.outage_seconds)} and then started again"
     )
-    parts = [f"{ending.phase} after {duration(told.seconds)} ({reasons}): {impact}"]
+    parts = [f"{ending(told)} ({reasons}): {impact}"]
     if told.waits_for_approval:
         parts.append("waits for approval without a deadline")
     if told.watched_seconds:
@@ -142,10 +159,6 @@ def summary(previews: tuple[ModelPreview, ...]) -> str:
     return ", ".join(f"{counts[outcome]} {word}" for outcome, word in WORDS.items() if counts[outcome])
 
 
-def _values(change: FieldChange) -> str:
-    return f"{_value(change.before)} -> {_value(change.after)}"
-
-
 def _value(value: Any) -> str:
     if value is None:
         return "(unset)"
@@ -161,17 +174,18 @@ def _revision(told: Forecast) -> Rows:
         yield "revision", f"{after.hash} stays"
         return
     yield "revision", f"{revision(before)} -> {revision(after, known=told.digest_known)}"
-    known = _digest(after) if told.digest_known else UNKNOWN
-    yield "digest", known if before is None else _moved(_digest(before), known)
-    yield "image", after.image if before is None else _moved(before.image, after.image)
+    if before is None or before.digest != after.digest:
+        yield "digest", _moved(_digest(before), _digest(after) if told.digest_known else UNKNOWN)
+    if before is None or before.image != after.image:
+        yield "image", _moved(None if before is None else before.image, after.image)
 
 
-def _digest(told: RevisionStatus) -> str:
-    return f"sha256:{told.digest[:_SHORT_DIGEST]}"
+def _digest(told: RevisionStatus | None) -> str | None:
+    return None if told is None else f"sha256:{told.digest[:_SHORT_DIGEST]}"
 
 
-def _moved(before: str, after: str) -> str:
-    return f"{after} stays" if before == after else f"{before} -> {after}"
+def _moved(before: str | None, after: str | None) -> str:
+    return f"{after}" if before is None else f"{before} -> {after}"
 
 
 def _gate(told: Gate) -> Rows:
@@ -182,6 +196,6 @@ def _gate(told: Gate) -> Rows:
     items = UNKNOWN if told.items is None else str(told.items)
     yield "gate", f"{thresholds}; {items} items in {told.dataset}"
     if told.power is not None:
-        yield "power", told.power.text
+        yield "power", f"{told.power.text}, supposing {DISCORDANCE:.0%} disagreement"
     for warning in told.warnings:
         yield "gate warning", warning

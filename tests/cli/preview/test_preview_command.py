@@ -56,8 +56,8 @@ team-a/laya: new revision  (model.yaml:1)
     + PersistentVolumeClaim laya-store-{revision}  (Caching)
     + Job laya-pf-{revision}  (Caching)
     + Deployment laya-{revision}  (Starting)
-    + PodDisruptionBudget laya-{revision}  (Starting)
-    + Service laya  (Starting)
+    + PodDisruptionBudget laya-{revision}  (Promoted)
+    + Service laya  (Promoted)
 
 1 new revision
 """
@@ -67,14 +67,16 @@ team-a/laya: new revision  (model.yaml:1)
 def test_the_markdown_is_a_table_with_details_folded_away(files: Dmctl) -> None:
     done = files("preview", "--offline", "-o", "markdown", "model.yaml")
     lines = done.out.splitlines()
-    assert lines[:4] == ["<!-- dmctl preview -->", "### DecisionModel preview", "", "1 new revision"]
-    assert lines[5:7] == [
-        "| DecisionModel | Outcome | Revision | Download | Extra while it lasts |",
-        "|---|---|---|---|---|",
+    assert lines[:3] == ["### DecisionModel preview", "", "1 new revision"]
+    assert lines[4:6] == [
+        "| DecisionModel | Outcome | Revision | Download | Extra while it lasts | Worst case |",
+        "|---|---|---|---|---|---|",
     ]
-    assert lines[7].startswith("| `team-a/laya` | new revision | `none` → `")
-    assert lines[7].endswith("` | unknown | 2 CPU, 7 GiB memory, 1 GiB memory limit, 10 GiB storage |")
-    assert lines[9] == "<details><summary><code>team-a/laya</code></summary>"
+    assert lines[6].startswith("| `team-a/laya` | new revision | `none` → `")
+    assert lines[6].endswith(
+        "` | unknown | 2 CPU, 7 GiB memory, 1 GiB memory limit, 10 GiB storage | Failed after 1h10m |"
+    )
+    assert lines[8] == "<details><summary><code>team-a/laya</code></summary>"
     assert lines[-1] == "</details>"
 
 
@@ -276,13 +278,13 @@ async def test_a_whole_preview_from_the_command_line(dmctl: Dmctl, bed: Bed) -> 
     dmctl.write("model.yaml", Asked.manifest(model="laya:en-better"))
     done = await run(dmctl, bed, "model.yaml", "--policy-config", "policy.yaml")
     assert (done.code, done.err) == (1, "")
-    assert "  spec.model            laya:en -> laya:en-better\n" in done.out
+    assert "    spec.model: laya:en -> laya:en-better\n" in done.out
     assert f"  revision              {old} -> " in done.out
     assert "  download              " in done.out
     assert " KiB\n" in done.out
     assert "RolledBack after 40m (CacheTimeout, StartTimeout): the serving revision answers all the time" in done.out
-    assert "    ~ Service router: spec.selector[decisionmodel.io/revision]  (Ready)\n" in done.out
-    assert f"    - Deployment router-{old}  (Ready)\n" in done.out
+    assert "    ~ Service router: spec.selector[decisionmodel.io/revision]  (Promoted)\n" in done.out
+    assert f"    - Deployment router-{old}  (Stabilized)\n" in done.out
 
 
 @pytest.mark.anyio
