@@ -24,7 +24,12 @@ from reconciler.engine.gate import (
 DIGEST, OTHER = "c3" * 32, "d4" * 32
 EXPECTED = ExpectedModel(name="Library/Laya:EN", digest=DIGEST, device="cpu")
 LOADED = LoadedModel(name="laya:en", digest=DIGEST, device="cpu", pinned=True, precision="F32")
-ERRORS = [RuntimeUnreachable("down"), RuntimeUnauthorized("401"), RuntimeRejected("500"), MalformedAnswer("html")]
+ERRORS = [
+    RuntimeUnreachable("down"),
+    RuntimeUnauthorized("401"),
+    RuntimeRejected("500", status=500),
+    MalformedAnswer("html"),
+]
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 MINUTE = dt.timedelta(minutes=1)
 
