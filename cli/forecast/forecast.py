@@ -25,6 +25,7 @@ from reconciler.engine.registry import ResolvedManifest
 from reconciler.rollout import Facts, ResolutionFailed, Resolved, TagMissing
 
 _NAMELESS: Final = "<revision>"
+_NEXT_STEP: Final = "a preview has to reach the registry as the reconciler does, unless spec.digest pins the model"
 
 
 class Outcome(StrEnum):
@@ -155,9 +156,10 @@ def _blocked(facts: Facts) -> Refused | None:
         return Refused(Reason.RESOURCE_CONFLICT, facts.conflict)
     if facts.preflight is not None:
         return Refused(facts.preflight.reason, facts.preflight.message)
-    if isinstance(resolution, TagMissing | ResolutionFailed):
-        missing_tag = isinstance(resolution, TagMissing)
-        return Refused(Reason.MODEL_NOT_FOUND if missing_tag else Reason.RESOLVE_FAILED, resolution.message)
+    if isinstance(resolution, TagMissing):
+        return Refused(Reason.MODEL_NOT_FOUND, resolution.message)
+    if isinstance(resolution, ResolutionFailed):
+        return Refused(Reason.RESOLVE_FAILED, f"{resolution.message}; {_NEXT_STEP}")
     serves = isinstance(resolution, Resolved) and stable is not None and resolution.revision.hash == stable.hash
     if not facts.refusals or serves:
         return None

@@ -11,10 +11,13 @@ from api.status import RevisionStatus
 from cli.forecast.rehearsal import Pass
 from cli.forecast.situation import UNKNOWN_DIGEST, Situation
 from reconciler.engine.registry import ResolvedManifest
+from reconciler.rollout import ResolutionFailed, TagMissing
 
 
 def notes(situation: Situation, passes: tuple[Pass, ...], after: RevisionStatus | None) -> Iterator[str]:
     """Yield sentences, the most important first."""
+    if situation.live is not None and situation.live.metadata.deletion_timestamp is not None:
+        yield "the DecisionModel in the cluster is being deleted, and takes everything along"
     if after is None:
         return
     stable = situation.model.status.stable_revision
@@ -55,6 +58,8 @@ def _of_new_revision(situation: Situation, after: RevisionStatus) -> Iterator[st
         yield f"{after.image} is not pinned to a digest: nobody can say which bytes will run"
     if after.digest == UNKNOWN_DIGEST:
         yield "nobody was asked for the tag's digest, so the revision has no name yet"
+    elif isinstance(situation.answer, TagMissing | ResolutionFailed):
+        yield f"how much is downloaded is not known: {situation.answer.message}"
     elif isinstance(situation.answer, ResolvedManifest) and situation.answer.digest != after.digest:
         yield (
             f"the registry's tag is sha256:{situation.answer.digest[:12]} by now: the prefetch Job would fail with"

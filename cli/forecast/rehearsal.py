@@ -19,6 +19,7 @@ from reconciler.rollout import (
     PrefetchState,
     RevisionFacts,
     RevisionPlan,
+    ServingFacts,
     StoreState,
     decide,
 )
@@ -140,7 +141,8 @@ def _carried_out(plan: RevisionPlan, facts: Facts, stuck_in: Phase | None) -> Re
         store=_store(plan, before),
         claim=before.claim or _claim(facts.model),
         prefetch=prefetch,
-        serving=serving if plan.serve else before.serving,
+        # The Pods of a Deployment that is not declared end with it.
+        serving=serving if plan.serve else ServingFacts(),
     )
 
 
