@@ -13,8 +13,6 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,47 +30,47 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "states-writer", "AWS_SECRET_ACCESS_KEY": "n
 """Any will do: the server checks none."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Bucket:
-    """The bucket as the host sees it; Pods find it at `NODE_ADDRESS` and `PORT`.
+    """The bucket of one cluster; Pods find it at `NODE_ADDRESS` and `PORT`.
 
     Attributes:
-        endpoint: Host and port.
+        cluster: Where it is; has to be up.
+        log: What the server says.
+        endpoint: Host and port at which this host finds it; of the last start.
     """
 
-    endpoint: str
+    cluster: Cluster
+    log: Path
+    endpoint: str = ""
+    _process: subprocess.Popen[bytes] | None = None
 
-    @property
-    def backend_url(self) -> str:
-        """The bucket as a state backend, from the host."""
-        return f"s3://{NAME}?endpoint={self.endpoint}&disableSSL=true&s3ForcePathStyle=true&region={REGION}"
+    def start(self) -> None:
+        """Serve it, empty.
 
-
-@contextmanager
-def bucket_in(cluster: Cluster, log: Path) -> Iterator[Bucket]:
-    """Serve an empty bucket until the context ends; what the server says goes to `log`.
-
-    Raises:
-        NotRunningError: the cluster is not up.
-    """
-    with socket.create_server(("127.0.0.1", 0)) as listener, log.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen(
-            cluster.inside(sys.executable, "-m", "tools.bucket"),
-            stdin=listener.fileno(),
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=project_environment(),
-            start_new_session=True,
-        )
-        try:
-            bucket = Bucket(f"127.0.0.1:{listener.getsockname()[1]}")
+        Raises:
+            NotRunningError: the cluster is not up.
+        """
+        with socket.create_server(("127.0.0.1", 0)) as listener, self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self.cluster.inside(sys.executable, "-m", "tools.bucket"),
+                stdin=listener.fileno(),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=project_environment(),
+                start_new_session=True,
+            )
+            self.endpoint = f"127.0.0.1:{listener.getsockname()[1]}"
             # The socket listens already, so this waits for the server.
-            _create(f"http://{bucket.endpoint}/{NAME}")
-            yield bucket
-        finally:
+            _create(f"http://{self.endpoint}/{NAME}")
+
+    def stop(self) -> None:
+        """End the server, and with it everything in the bucket."""
+        if self._process is not None:
             # With the one that enters the namespaces goes the one that serves.
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
 
 
 def _create(url: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,9 +15,11 @@ from typing import Any
 import boto3
 import pytest
 
+from components.configuration import S3State
+from components.platform.pod import s3_url
 from tests.cluster.leading import End, Leadership, Takeover, golden, stall_downloads
-from tests.cluster.observing import SYSTEM, Bench, no_failed_request
-from tools.bucket import CREDENTIALS, NAME, PORT, REGION, Bucket, bucket_in
+from tests.cluster.observing import OPERATOR, SYSTEM, Bench, no_failed_request
+from tools.bucket import CREDENTIALS, NAME, PORT, REGION, Bucket
 from tools.cluster.layout import NODE_ADDRESS
 from tools.deploy import PulumiStack
 from tools.environment import Environment, prepare, start
@@ -28,6 +31,14 @@ pytestmark = pytest.mark.cluster
 SLOW_TO_START = "laya:en-slow"
 KILLED_WITHIN, STOPPED_WITHIN = 20.0, 5.0
 CREDENTIALS_SECRET = "state-credentials"
+BACKEND = {
+    "bucket": NAME,
+    "region": REGION,
+    "endpoint": f"{NODE_ADDRESS}:{PORT}",
+    "disableTls": True,
+    "forcePathStyle": True,
+    "credentialsSecret": CREDENTIALS_SECRET,
+}
 HISTORY_ENTRIES = 10
 CANARIES = {"api-key": "canary-of-the-api-key-8fd1", "download-token": "canary-of-the-download-token-27ab"}
 
@@ -42,24 +53,18 @@ def cluster(pytestconfig: pytest.Config) -> Iterator[Environment]:
 
 @pytest.fixture(scope="module")
 def bucket(cluster: Environment) -> Iterator[Bucket]:
-    with bucket_in(cluster.cluster, cluster.cluster.layout.logs / "bucket.log") as bucket:
-        yield bucket
+    bucket = Bucket(cluster.cluster, cluster.cluster.layout.logs / "bucket.log")
+    bucket.start()
+    yield bucket
+    bucket.stop()
 
 
 @pytest.fixture(scope="module")
 def bench(cluster: Environment, bucket: Bucket) -> Bench:
     """A namespace on a cluster with two reconcilers that keep their state in the bucket."""
-    s3 = {
-        "bucket": NAME,
-        "region": REGION,
-        "endpoint": f"{NODE_ADDRESS}:{PORT}",
-        "disableTls": True,
-        "forcePathStyle": True,
-        "credentialsSecret": CREDENTIALS_SECRET,
-    }
     cluster.kubectl.apply(namespace(SYSTEM), secret(SYSTEM, CREDENTIALS_SECRET, CREDENTIALS), namespace("rollouts"))
     stack = PulumiStack(cluster.cluster, "dev")
-    stack.up(cluster.images.reconciler.name, replicas=2, state={"s3": s3})
+    stack.up(cluster.images.reconciler.name, replicas=2, state={"s3": BACKEND})
     cluster.kubectl.delete("decisionmodel", "support-router")
     return Bench(cluster, "rollouts")
 
@@ -158,6 +163,32 @@ def test_nothing_secret_and_no_endless_history_is_in_the_bucket(
     assert kept
     assert max(kept.values()) <= HISTORY_ENTRIES
     assert [key for key in content if "/locks/" in key] == []
+
+
+def test_the_states_are_sound_as_seen_from_the_reconcilers_own_pod(bench: Bench, leadership: Leadership) -> None:
+    url = s3_url(S3State.model_validate(BACKEND))
+    asking = ("exec", f"deploy/{OPERATOR}", "-n", SYSTEM, "--", "python3", "-m", "cli", "state", "check")
+    told = json.loads(bench.kubectl.run(*asking, f"--backend={url}", "-o", "json", timeout=120))
+    assert told["findings"] == []
+    assert told["checked"] >= 1
+
+
+def test_a_bucket_that_goes_away_and_comes_back_empty_costs_no_model(
+    bench: Bench, leadership: Leadership, bucket: Bucket
+) -> None:
+    """However long an outage is, each try fails in the same way and the next comes later: one failed try shows all."""
+    bench.declare("steady")
+    revision = bench.wait_ready("steady")["status"]["stableRevision"]["hash"]
+    wait_until("the Service to select it", lambda: bench.selected("steady") == revision, 30)
+    with no_failed_request(bench, "steady"):
+        bucket.stop()
+        bench.edit("steady", replicas=2)
+        wait_until("the log to say why", lambda: "BackendUnreachable" in leadership.log(), 90)
+        bucket.start()
+        bench.wait_ready("steady", 120)
+    assert bench.selected("steady") == revision
+    assert bench.children("steady")["Deployment"] == [f"steady-{revision}"]
+    assert [key for key in objects(bucket) if "/stacks/" in key and ".steady." in key and key.endswith(".gz")]
 
 
 def objects(bucket: Bucket) -> dict[str, bytes]:
