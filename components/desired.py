@@ -61,6 +61,8 @@ class Store:
     size: str
     access_modes: tuple[str, ...] = ("ReadWriteOnce",)
     storage_class_name: str | None = None
+    shared: bool = False
+    """Whether it is the one claim of all revisions of version 0.3: a revision that serves from it stays there."""
     recovering: bool = False
     """True while a lost store is being refilled (annotation `decisionmodel.io/store-recovering`)."""
 

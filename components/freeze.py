@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from api.errors import InvalidQuantityError
+from api.keys import API_KEY_CHECKSUM_ANNOTATION
 from api.quantity import parse_quantity
 from components.desired import EnvironmentVariable, JsonObject, Placement, Serving, Store
 from components.manifests.deployment import SERVING_CONTAINER, has_co_location, without_co_location
@@ -44,14 +45,17 @@ def freeze_serving(serving: Serving, live_deployment: JsonObject) -> Serving:
     return frozen
 
 
-def freeze_template(serving: Serving, live_deployment: JsonObject) -> Serving:
-    """Return `serving` with the live Pod template as it is, so that only the replicas can still change.
+def freeze_template(serving: Serving, live_deployment: JsonObject, *, api_key_checksum: str | None = None) -> Serving:
+    """Return `serving` with the live Pod template as it is, so that only replicas and API key can still change.
 
-    For a store that is Terminating: any Pod replaced now could not mount it again.
+    For a store that is Terminating, where any Pod replaced now could not mount it again, no checksum is given: then a
+    new key does not replace Pods either.
     """
     template = live_deployment["spec"]["template"]
     metadata = template.get("metadata") or {}
     annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != RESTARTED_AT_ANNOTATION}
+    if api_key_checksum is not None:
+        annotations[API_KEY_CHECKSUM_ANNOTATION] = api_key_checksum
     kept = {"labels": metadata.get("labels") or {}} | ({"annotations": annotations} if annotations else {})
     return replace(serving, template={"metadata": kept, "spec": template["spec"]})
 

@@ -42,19 +42,19 @@ def disruption_budget(model: str, revision: str) -> str:
     return deployment(model, revision)
 
 
-def store(model: str, revision: str) -> str:
-    """Return the name of a revision's PersistentVolumeClaim."""
-    return f"{_model(model)}-store-{_revision(revision)}"
+def is_legacy(revision: str) -> bool:
+    """Whether a revision was named by version 0.3, which hashed less into ten digits."""
+    return len(_revision(revision)) == _LEGACY_REVISION_LENGTH
 
 
-def legacy_store(model: str) -> str:
-    """Return the name of the claim that all revisions once shared; it is only ever deleted."""
-    return f"{_model(model)}-store"
+def store(model: str, revision: str, *, shared: bool = False) -> str:
+    """Return the name of a revision's PersistentVolumeClaim, or of the one that revisions of version 0.3 shared."""
+    return f"{_model(model)}-store" if shared else f"{_model(model)}-store-{_revision(revision)}"
 
 
 def prefetch_job(model: str, revision: str) -> str:
     """Return the name of a revision's prefetch Job; revisions of ten digits have a longer infix."""
-    infix = "prefetch" if len(_revision(revision)) == _LEGACY_REVISION_LENGTH else "pf"
+    infix = "prefetch" if is_legacy(revision) else "pf"
     return f"{_model(model)}-{infix}-{revision}"
 
 

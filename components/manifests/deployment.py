@@ -125,7 +125,10 @@ def _pod_spec(owner: Owner, revision: DesiredRevision, serving: Serving, labels:
         "readinessGates": [{"conditionType": GATE}],
         **placement,
         "containers": [_container(revision.hash, serving)],
-        "volumes": [pod.store_volume(names.store(owner.name, revision.hash)), pod.state_volume()],
+        "volumes": [
+            pod.store_volume(names.store(owner.name, revision.hash, shared=revision.store.shared)),
+            pod.state_volume(),
+        ],
     }
 
 

@@ -17,7 +17,7 @@ _DELETION_TIMEOUT_SECONDS: Final = 60
 def persistent_volume_claim(owner: Owner, revision: DesiredRevision) -> Manifest:
     """Return the claim under whose sub-path, the revision's hash, the model's files live."""
     store = revision.store
-    name = names.store(owner.name, revision.hash)
+    name = names.store(owner.name, revision.hash, shared=store.shared)
     annotations = {
         "pulumi.com/timeoutSeconds": str(_DELETION_TIMEOUT_SECONDS),
         STORE_RECOVERING_ANNOTATION: "true" if store.recovering else None,

@@ -16,6 +16,7 @@ from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.growth import StoreGrower
 from reconciler.controller.observation import (
     Children,
+    claim_of,
     conditions_of,
     is_seeded,
     is_true,
@@ -154,7 +155,7 @@ class Gatherer:
     def _revision(self, children: Children, model: DecisionModel, name: str) -> RevisionFacts:
         owner, owner_uid = model.metadata.name, model.metadata.uid
         facts = remaining(revision_facts(children, owner, owner_uid, name), self._stacks.declared(model), name)
-        claim = named(children.claims, names.store(owner, name), owner_uid)
+        claim = claim_of(children, owner, owner_uid, name)
         if claim is not None and facts.claim is not None:
             refused = self._grower.refusal(uid_of(claim), str(model.spec.cache.size))
             facts = replace(facts, claim=replace(facts.claim, growth_refused=refused))

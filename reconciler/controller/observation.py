@@ -100,9 +100,25 @@ def selected_revision(children: Children, owner: str, owner_uid: str) -> str | N
     return str(selected) if selected else None
 
 
+def claim_of(children: Children, owner: str, owner_uid: str, revision: str) -> JsonObject | None:
+    """Return the claim that holds a revision's store."""
+    shared = uses_shared_store(children, owner, owner_uid, revision)
+    return named(children.claims, names.store(owner, revision, shared=shared), owner_uid)
+
+
+def uses_shared_store(children: Children, owner: str, owner_uid: str, revision: str) -> bool:
+    """Whether a revision serves from the one claim of all revisions of version 0.3."""
+    deployment = named(children.deployments, names.deployment(owner, revision), owner_uid)
+    if deployment is None or not names.is_legacy(revision):
+        return False
+    shared = names.store(owner, revision, shared=True)
+    volumes = deployment["spec"]["template"]["spec"].get("volumes") or ()
+    return any(volume.get("persistentVolumeClaim", {}).get("claimName") == shared for volume in volumes)
+
+
 def revision_facts(children: Children, owner: str, owner_uid: str, revision: str) -> RevisionFacts:
     """Return what exists for `revision` of the DecisionModel called `owner`."""
-    claim = named(children.claims, names.store(owner, revision), owner_uid)
+    claim = claim_of(children, owner, owner_uid, revision)
     job = named(children.jobs, names.prefetch_job(owner, revision), owner_uid)
     deployment = named(children.deployments, names.deployment(owner, revision), owner_uid)
     return RevisionFacts(

@@ -24,7 +24,7 @@ from reconciler.controller.gathering import Gathered, Gatherer, known_hashes
 from reconciler.controller.growth import StoreGrower
 from reconciler.controller.merge_patch import difference
 from reconciler.controller.metrics import ControllerMetrics
-from reconciler.controller.observation import named, serving_pods
+from reconciler.controller.observation import claim_of, named, serving_pods
 from reconciler.controller.probing import PROBE_TASKS, GateChange, Prober, Target
 from reconciler.controller.rendering import Surroundings, desired_stack, owner_of
 from reconciler.controller.resolution import Resolver
@@ -256,11 +256,10 @@ class Reconciler:
         growth = decision.growth
         if growth is None:
             return None
-        name = names.store(key.name, growth.revision)
-        for claim in gathered.children.claims:
-            if claim["metadata"]["name"] == name and not await self._with.grower.grow(claim, growth.size):
-                return 0.0
-        return None
+        claim = claim_of(gathered.children, key.name, gathered.facts.model.metadata.uid, growth.revision)
+        if claim is None or await self._with.grower.grow(claim, growth.size):
+            return None
+        return 0.0
 
     async def _converge(self, model: DecisionModel, decision: Decision, gathered: Gathered) -> float | None:
         if decision.stack is None:

@@ -27,7 +27,7 @@ from components.desired import (
 from components.freeze import freeze_serving, freeze_store, freeze_template
 from components.identity import NO_PLACEMENT, placement_hash
 from reconciler.controller.credentials import ApiKey
-from reconciler.controller.observation import Children, is_seeded, named, terminating
+from reconciler.controller.observation import Children, claim_of, is_seeded, named, terminating, uses_shared_store
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.api_key import KeyChecksums, next_checksums
 from reconciler.engine.images import RuntimeVersion
@@ -63,13 +63,14 @@ def desired_stack(model: DecisionModel, plan: StackPlan, around: Surroundings) -
 
 def _revision(model: DecisionModel, owner: Owner, plan: RevisionPlan, around: Surroundings) -> DesiredRevision:
     name = plan.revision.hash
-    claim = named(around.children.claims, names.store(owner.name, name), owner.uid)
+    claim = claim_of(around.children, owner.name, owner.uid, name)
+    shared = uses_shared_store(around.children, owner.name, owner.uid, name)
     job = named(around.children.jobs, names.prefetch_job(owner.name, name), owner.uid)
     deployment = named(around.children.deployments, names.deployment(owner.name, name), owner.uid)
     recipe = _recipe(model, plan.revision, around.settings)
     return DesiredRevision(
         hash=name,
-        store=_store(model, claim, recovering=plan.recovering),
+        store=_store(model, claim, recovering=plan.recovering, shared=shared),
         prefetch=_prefetch(model, recipe, job, around) if plan.prefetch else None,
         serving=_serving(_replicas(model, plan), recipe, deployment, claim, around) if plan.serve else None,
         disruption_budget=plan.disruption_budget,
@@ -112,13 +113,14 @@ def _placement(model: DecisionModel, revision: RevisionStatus) -> Placement:
     )
 
 
-def _store(model: DecisionModel, claim: JsonObject | None, *, recovering: bool) -> Store:
+def _store(model: DecisionModel, claim: JsonObject | None, *, recovering: bool, shared: bool) -> Store:
     cache = model.spec.cache
     wanted = Store(
         size=str(cache.size),
         access_modes=cache.effective_access_modes,
         storage_class_name=cache.storage_class_name,
         recovering=recovering,
+        shared=shared,
     )
     if claim is None:
         return wanted
@@ -165,6 +167,9 @@ def _serving(
     if deployment is None:
         return wanted
     frozen = freeze_serving(wanted, deployment)
+    if names.is_legacy(recipe.hash):
+        # What version 0.3 rendered is not known in every detail, and none of it is a reason to restart what serves.
+        return freeze_template(frozen, deployment, api_key_checksum=checksums.template)
     return freeze_template(frozen, deployment) if claim is not None and terminating(claim) else frozen
 
 

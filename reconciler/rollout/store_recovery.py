@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from api.conditions import EventReason, Reason
 from api.status import RevisionStatus, StoreRecovery
+from components import names
 from reconciler.rollout import timing
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import PrefetchFacts, PrefetchState, RevisionFacts, StoreState
@@ -39,7 +40,8 @@ def needs_prefetch(draft: Draft, revision: RevisionStatus) -> bool:
     facts = draft.facts.of(revision)
     if _recovers(draft, revision) and facts.store is StoreState.RECOVERING and is_empty(facts):
         return not _exhausted(draft)
-    return facts.prefetch.state is not PrefetchState.ABSENT
+    # The history of version 0.3 is not ours to declare again: its Jobs were others, and a Job never changes.
+    return facts.prefetch.state is not PrefetchState.ABSENT and not names.is_legacy(revision.hash)
 
 
 def tend_store(draft: Draft) -> float:

@@ -25,7 +25,7 @@ SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")
         (names.deployment("laya", REVISION), f"laya-{REVISION}"),
         (names.disruption_budget("laya", REVISION), f"laya-{REVISION}"),
         (names.store("laya", REVISION), f"laya-store-{REVISION}"),
-        (names.legacy_store("laya"), "laya-store"),
+        (names.store("laya", "0123456789", shared=True), "laya-store"),
         (names.prefetch_job("laya", REVISION), f"laya-pf-{REVISION}"),
         (names.prefetch_job("laya", LEGACY), f"laya-prefetch-{LEGACY}"),
         (names.manifest_config_map("laya", REVISION), f"laya-manifest-{REVISION}"),
@@ -44,7 +44,7 @@ def test_every_name_is_valid_for_its_kind(model: str, revision: str) -> None:
     for name in (
         names.deployment(model, revision),
         names.store(model, revision),
-        names.legacy_store(model),
+        names.store(model, revision, shared=True),
         names.manifest_config_map(model, revision),
     ):
         assert SUBDOMAIN.fullmatch(name)

@@ -75,6 +75,10 @@ class Kubelet:
         """The runtime behind a Pod."""
         return self.runtimes.by_address[pod["status"]["podIP"]]
 
+    def has_stored(self, claim: str, digest: str) -> None:
+        """Let a claim hold a model although no Job of ours has filled it."""
+        self._stores[claim] = digest
+
     def restart(self, pod: Object) -> None:
         """Let the containers of a Pod start anew, with empty memory."""
         self.runtime_of(pod).loaded = None
