@@ -9,14 +9,12 @@ from typing import Final
 
 from api.rollout import Evaluation, Promotion, Strategy
 from cli.forecast.situation import Situation
+from cli.gate.suppositions import DISCORDANCE
 from reconciler.evaluation.dataset import Dataset
 from reconciler.evaluation.planner import Aim, Detectable, detectable
 from reconciler.evaluation.policy import Policy
 from reconciler.evaluation.table import QuestionKind
 from reconciler.rollout import Refusal
-
-DISCORDANCE: Final = 0.1
-"""Supposed share of items that only one of two revisions answers correctly, where nobody knows better."""
 
 _THRESHOLDS: Final = (
     "min_accuracy",

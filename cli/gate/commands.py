@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
 from cli.connection import ClusterOptions, cluster_options
 from cli.errors import ExitCode, InputError
+from cli.gate.suppositions import DISCORDANCE, MARGIN
 from cli.texts import printable
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SHARE: Final = click.FloatRange(min=1e-6, max=1, max_open=True)
 _SURENESS: Final = click.FloatRange(min=0.5, max=1, min_open=True, max_open=True)
@@ -25,18 +29,23 @@ def gate() -> None:
     """Group the commands."""
 
 
-def _output(command: Any) -> Any:
+def _output(command: Command) -> Command:
     """Give a command the choice between words and JSON."""
-    return click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", help="text by default.")(
-        command
-    )
+    choice = click.Choice(("text", "json"))
+    decorated: Command = click.option("-o", "--output", type=choice, default="text", help="text by default.")(command)
+    return decorated
+
+
+def _figure(name: str, kind: click.FloatRange, default: float, text: str) -> Callable[[Command], Command]:
+    """Give a command a number with a default that its help shows."""
+    return click.option(name, type=kind, default=default, show_default=True, help=text)
 
 
 @gate.command()
-@click.option("--margin", type=_SHARE, required=True, help="How much worse still counts as no worse, as a share.")
-@click.option("--discordance", type=_SHARE, required=True, help="Share of items that only one revision gets right.")
-@click.option("--confidence", type=_SURENESS, default=0.95, show_default=True, help="How sure a verdict must be.")
-@click.option("--power", type=_SURENESS, default=0.8, show_default=True, help="How often an equal candidate passes.")
+@_figure("--margin", _SHARE, MARGIN, "How much worse still counts as no worse, as a share.")
+@_figure("--discordance", _SHARE, DISCORDANCE, "Share of items that only one revision gets right.")
+@_figure("--confidence", _SURENESS, 0.95, "How sure a verdict must be.")
+@_figure("--power", _SURENESS, 0.8, "How often an equally good candidate is to pass.")
 @click.option("--items", type=click.IntRange(1, _MOST_ITEMS), help="Say what so many items can tell instead.")
 @_output
 def plan(  # noqa: PLR0913 - the options of the command line

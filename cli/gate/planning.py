@@ -35,6 +35,6 @@ def _aim(aim: Aim) -> dict[str, Any]:
 
 def _supposed(aim: Aim) -> str:
     return (
-        f"supposed: {aim.discordance:.0%} of the items are answered correctly by only one of both revisions,"
-        f" verdicts hold with {aim.confidence:.0%}"
+        f"supposed: {100 * aim.discordance:g} % of the items are answered correctly by only one of both revisions;"
+        f" {100 * aim.margin:g} points worse count as no worse; verdicts hold with {100 * aim.confidence:g} %"
     )

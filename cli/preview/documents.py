@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from api.status import RevisionStatus
 from cli.forecast import Forecast
-from cli.forecast.gate import DISCORDANCE, Gate
+from cli.forecast.gate import Gate
 from cli.forecast.needs import Needs
 from cli.forecast.objects import ObjectChange
 from cli.forecast.worst_case import WorstCase
+from cli.gate.suppositions import DISCORDANCE
 from cli.policy.verdict import LocatedFinding
 from cli.preview.markdown import markdown_report
 from cli.preview.reading import ModelPreview

@@ -14,10 +14,11 @@ from api.status import RevisionStatus
 from cli.errors import ExitCode
 from cli.forecast import Forecast, Outcome
 from cli.forecast.forecast import Restart
-from cli.forecast.gate import DISCORDANCE, Gate
+from cli.forecast.gate import Gate
 from cli.forecast.needs import Needs, NeedsOverTime
 from cli.forecast.objects import Action
 from cli.forecast.worst_case import Impact, WorstCase
+from cli.gate.suppositions import DISCORDANCE
 from cli.preview.reading import ModelPreview
 
 WORDS: Final[Mapping[Outcome, str]] = {
