@@ -210,6 +210,9 @@ def known_hashes(status: DecisionModelStatus) -> Iterable[str]:
             yield revision.hash
     if status.previous_revision is not None:
         yield status.previous_revision.hash
+    if status.recreate_rollback is not None:
+        yield status.recreate_rollback.failed.hash
+        yield status.recreate_rollback.target.hash
 
 
 def _image_refusals(model: DecisionModel, image: ChosenImage | Refusal, resolution: Resolution) -> tuple[Refusal, ...]:

@@ -317,4 +317,6 @@ class Reconciler:
 def _in_use(status: DecisionModelStatus) -> list[RevisionStatus]:
     revisions = [status.stable_revision, status.candidate_revision]
     revisions.append(status.previous_revision.revision if status.previous_revision else None)
+    if status.recreate_rollback is not None:
+        revisions += [status.recreate_rollback.failed, status.recreate_rollback.target]
     return [revision for revision in revisions if revision is not None]
