@@ -80,6 +80,7 @@ class Reason(StrEnum):
     STORE_LOST = "StoreLost"
     STORE_PREFETCH_FAILED = "StorePrefetchFailed"
     STORE_TERMINATING = "StoreTerminating"
+    STACK_FAILED = "StackFailed"
 
     # Starting and serving.
     STARTING = "Starting"

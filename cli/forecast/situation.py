@@ -10,12 +10,13 @@ from typing import Any, Final
 from api.decisionmodel import DecisionModel
 from api.keys import PROMOTE_ANNOTATION, RETRY_ANNOTATION
 from components.manifests import MANIFEST_SIZE_LIMIT
-from reconciler.controller.gathering import _image_refusals, known_hashes
+from reconciler.controller.gathering import known_hashes
 from reconciler.controller.observation import Children, revision_facts, selected_revision
 from reconciler.controller.policy import policy_refusals
 from reconciler.controller.revisions import (
     ChosenImage,
     choose_image,
+    image_refusals,
     known_digest,
     preflight,
     recognise,
@@ -126,7 +127,7 @@ def facts_of(situation: Situation) -> Facts:
         preflight=preflight(model.spec, situation.settings),
         resolution=resolution,
         refusals=(
-            *_image_refusals(model, situation.image, resolution),
+            *image_refusals(situation.image, resolution, model.status.stable_revision),
             *policy_refusals(model, resolution, children, situation.settings),
         ),
         conflict=situation.conflict,

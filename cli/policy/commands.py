@@ -7,15 +7,16 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from cli.errors import InputError
-from cli.manifests.sources import read_document, read_manifests
+from cli.manifests.sources import read_manifests
 from cli.policy.reports import REPORTS
 from cli.policy.verdict import judge
-from policy import RULES, Configuration, PolicyConfigurationError, read_configuration
+from cli.policy_files import read_policy_file
+from policy import RULES, Configuration
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -68,7 +69,7 @@ def check(
     applied (also with advisory findings), with 2 when they may not, and with 3 when they cannot be judged.
     """
     stdin = sys.stdin.buffer
-    configuration = _configuration(config, environment, stdin)
+    configuration = read_policy_file(config, environment, stdin)
     read = read_manifests(files, stdin)
     if not read.manifests:
         raise InputError(f"{', '.join(files)}: there are no manifests to judge")
@@ -100,7 +101,7 @@ def _write(report: str, file: str | None) -> None:
 @_configurable
 def list_rules(config: str | None, environment: str | None) -> None:
     """List the rules with the levels that apply."""
-    configuration = _configuration(config, environment, sys.stdin.buffer)
+    configuration = read_policy_file(config, environment, sys.stdin.buffer)
     width = max(len(rule.id) for rule in RULES)
     for rule in RULES:
         click.echo(f"{rule.id:<{width}}  {configuration.level(rule):<9}  {rule.why}")
@@ -110,14 +111,5 @@ def list_rules(config: str | None, environment: str | None) -> None:
 @_configurable
 def pack_config(config: str | None, environment: str | None) -> None:
     """Print the same configuration for `pulumi preview --policy-pack-config`."""
-    configuration = _configuration(config, environment, sys.stdin.buffer)
+    configuration = read_policy_file(config, environment, sys.stdin.buffer)
     click.echo(json.dumps(configuration.for_pack(), indent=2))
-
-
-def _configuration(file: str | None, environment: str | None, stdin: BinaryIO) -> Configuration:
-    document = None if file is None else read_document(file, stdin)
-    try:
-        return read_configuration(document, environment)
-    except PolicyConfigurationError as error:
-        lines = (f"{file}: {line}" for line in str(error).splitlines())
-        raise InputError("\n".join(lines)) from error

@@ -11,6 +11,7 @@ import click
 from cli.policy.junit import junit_report
 from cli.policy.sarif import sarif_report
 from cli.policy.verdict import LocatedFinding, Verdict
+from cli.texts import printable
 from policy import Level
 
 _COLOURS: Final[Mapping[Level, str]] = {Level.MANDATORY: "red", Level.ADVISORY: "yellow"}
@@ -47,15 +48,10 @@ REPORTS: Final[Mapping[str, Callable[[Verdict], str]]] = {
 def _lines(located: LocatedFinding) -> Iterator[str]:
     finding = located.finding
     level = click.style(finding.level, fg=_COLOURS[finding.level], bold=True)
-    where = f"{_printable(finding.where)}: " if finding.path else ""
-    about = f"{_printable(str(finding.object))}: {where}{_printable(finding.message)}"
-    yield f"{_printable(located.file)}:{located.line}: {level}: {about} [{finding.rule}]"
+    where = f"{printable(finding.where)}: " if finding.path else ""
+    about = f"{printable(str(finding.object))}: {where}{printable(finding.message)}"
+    yield f"{printable(located.file)}:{located.line}: {level}: {about} [{finding.rule}]"
     yield f"    {located.remedy}"
-
-
-def _printable(text: str) -> str:
-    """Return a text without what would move a terminal's cursor or end its line."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def _summary(verdict: Verdict) -> str:

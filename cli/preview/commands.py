@@ -12,8 +12,8 @@ import click
 
 from cli.connection import ClusterOptions, cluster_options
 from cli.errors import InputError
-from cli.manifests.sources import read_document, read_manifests
-from policy import Configuration, PolicyConfigurationError, read_configuration
+from cli.manifests.sources import read_manifests
+from cli.policy_files import read_policy_file
 
 _FORMATS: Final = ("text", "markdown", "json")
 
@@ -55,7 +55,7 @@ def preview(  # noqa: PLR0913 - the options of the command line
     question = Question(
         read=read_manifests(files or own, stdin),
         settings=default_settings() if environment is None else environment.settings,
-        policy=_policy(policy_config, stack),
+        policy=read_policy_file(policy_config, stack, sys.stdin.buffer),
         cluster=None if offline else ClusterOptions(kubeconfig=kubeconfig, context=context),
         now=datetime.now(UTC),
         namespace=namespace or ("default" if own else None),
@@ -63,12 +63,3 @@ def preview(  # noqa: PLR0913 - the options of the command line
     previews = asyncio.run(previewed(question))
     click.echo(REPORTS[output](previews), color=False if os.environ.get("NO_COLOR") else None)
     return exit_code(previews)
-
-
-def _policy(file: str | None, stack: str | None) -> Configuration:
-    document = None if file is None else read_document(file, sys.stdin.buffer)
-    try:
-        return read_configuration(document, stack)
-    except PolicyConfigurationError as error:
-        lines = (f"{file}: {line}" for line in str(error).splitlines())
-        raise InputError("\n".join(lines)) from error

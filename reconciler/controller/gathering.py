@@ -32,6 +32,7 @@ from reconciler.controller.resolution import Resolver
 from reconciler.controller.revisions import (
     ChosenImage,
     choose_image,
+    image_refusals,
     known_digest,
     preflight,
     recognise,
@@ -117,7 +118,7 @@ class Gatherer:
             preflight=refusal,
             resolution=resolution,
             refusals=(
-                *_image_refusals(model, image, resolution),
+                *image_refusals(image, resolution, model.status.stable_revision),
                 *credentials.refusals,
                 *policy_refusals(model, resolution, children, self._settings),
             ),
@@ -213,12 +214,3 @@ def known_hashes(status: DecisionModelStatus) -> Iterable[str]:
     if status.recreate_rollback is not None:
         yield status.recreate_rollback.failed.hash
         yield status.recreate_rollback.target.hash
-
-
-def _image_refusals(model: DecisionModel, image: ChosenImage | Refusal, resolution: Resolution) -> tuple[Refusal, ...]:
-    if isinstance(image, Refusal):
-        return (image,)
-    stable = model.status.stable_revision
-    serves = isinstance(resolution, Resolved) and stable is not None and resolution.revision.hash == stable.hash
-    # What serves already was admitted once; a stricter flag does not take it back.
-    return () if image.refusal is None or serves else (image.refusal,)

@@ -26,7 +26,8 @@ from reconciler.engine.errors import (
 from reconciler.engine.images import ServingRuntime, choose_version, runtime_image, update_available
 from reconciler.engine.names import ModelName
 from reconciler.engine.registry_policy import check_allowed
-from reconciler.rollout import Refusal, RuntimeUpdate
+from reconciler.rollout import Refusal, Resolved, RuntimeUpdate
+from reconciler.rollout.facts import Resolution
 from reconciler.rollout.retention import identity_of
 
 
@@ -79,6 +80,16 @@ def choose_image(
         pinned=image.pinned,
         refusal=None if image.pinned or settings.allow_unpinned_images else _unpinned(image.reference),
     )
+
+
+def image_refusals(
+    image: ChosenImage | Refusal, resolution: Resolution, stable: RevisionStatus | None
+) -> tuple[Refusal, ...]:
+    """Return what is wrong with the image. What serves was admitted once: no stricter flag takes it back."""
+    if isinstance(image, Refusal):
+        return (image,)
+    serves = isinstance(resolution, Resolved) and stable is not None and resolution.revision.hash == stable.hash
+    return () if image.refusal is None or serves else (image.refusal,)
 
 
 def _unpinned(reference: str) -> Refusal:

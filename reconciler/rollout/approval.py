@@ -16,7 +16,8 @@ _LONGEST_QUOTE = 64
 
 def is_approved(draft: Draft, candidate: RevisionStatus) -> bool:
     """Whether the annotation approves the candidate as it was measured, or by its name where nothing is measured."""
-    if _approval(draft) != _expected(draft, candidate):
+    given = _approval(draft)
+    if not given or given != _expected(draft, candidate):
         return False
     draft.event(EventReason.PROMOTION_APPROVED, f"revision {candidate.hash} was approved")
     if draft.spec.rollout.evaluation is None:

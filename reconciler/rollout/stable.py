@@ -113,6 +113,12 @@ def describe_refusals(draft: Draft) -> None:
         draft.degrade(first.reason, first.message)
 
 
+def describe_stack(draft: Draft) -> None:
+    """Report that the engine cannot do what is decided, unless something worse is reported already."""
+    if draft.facts.stack_failure and not draft.degraded:
+        draft.degrade(Reason.STACK_FAILED, f"the stack could not be converged: {draft.facts.stack_failure}")
+
+
 def recheck(draft: Draft) -> float:
     """Return when the stable is to be looked at again, in seconds."""
     stable = draft.stable
@@ -134,6 +140,7 @@ def upkeep(draft: Draft, *, resolve: bool = False) -> Decision:
     guard_cache(draft)
     describe_refusals(draft)
     store_recheck = tend_store(draft)
+    describe_stack(draft)
     return draft.decided(
         stack=stack_plan(draft),
         resolve=resolve,

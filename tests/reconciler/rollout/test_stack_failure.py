@@ -1,0 +1,29 @@
+"""A stack that cannot be converged while a revision serves: said as a condition, for as long as it lasts."""
+
+from __future__ import annotations
+
+from api.conditions import ConditionType, Phase, Reason, find_condition
+from tests.reconciler.rollout.worlds import World, condition
+
+
+def test_a_failure_is_a_reason_beside_what_serves_and_goes_with_it() -> None:
+    world = World()
+    world.rolled_out("laya:en")
+    world.more = {"stack_failure": "Unreachable: the backend does not answer"}
+    decision = world.reconcile()
+    assert decision.status.phase is Phase.READY
+    degraded = condition(decision, ConditionType.DEGRADED)
+    assert degraded.reason == Reason.STACK_FAILED
+    assert "the backend does not answer" in degraded.message
+    before = world.status
+    assert world.reconcile().status == before
+    world.more = {}
+    assert find_condition(world.reconcile().status.conditions, ConditionType.DEGRADED) is None
+
+
+def test_too_few_pods_are_the_better_reason() -> None:
+    world = World()
+    stable = world.rolled_out("laya:en")
+    world.pods_ready(stable, 0)
+    world.more = {"stack_failure": "Unreachable: the backend does not answer"}
+    assert condition(world.reconcile(), ConditionType.DEGRADED).reason == Reason.NO_MODEL_READY_PODS
