@@ -12,9 +12,10 @@ import sys
 from dataclasses import dataclass
 
 from reconciler.driver import DriverError
-from tools.bench import operations
-from tools.bench.figures import Comparison, comparison_table, median_steps, shares_table
+from tools.bench import operations, switching
+from tools.bench.figures import Comparison, comparison_table, median_steps, shares_table, spread_table
 from tools.bench.rollouts import STEPS, RolloutBench, Rollouts
+from tools.bench.switching import Switches, SwitchingBench
 from tools.cluster.errors import ClusterError
 from tools.deploy import DeployError, PulumiStack
 from tools.environment import Environment, prepare, start
@@ -34,6 +35,15 @@ _WAYS = ("platform", "by hand")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """All figures of one run."""
+
+    rollouts: Rollouts
+    switches: Switches
+    operations: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """Where it was measured: usable cores, and how many processes wanted one in the minute before."""
 
@@ -48,7 +58,7 @@ def main() -> int:
     try:
         environment = start(arguments.cluster, prepare(_say), _say)
         try:
-            rollouts, operation_figures = _measure(environment, arguments)
+            measured = _measure(environment, arguments)
         finally:
             if not arguments.keep:
                 environment.cluster.down()
@@ -59,7 +69,7 @@ def main() -> int:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     written = _as_json if arguments.output == "json" else _as_text
-    print(written(machine, rollouts, operation_figures))
+    print(written(machine, measured))
     return 0
 
 
@@ -68,6 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cluster", default="bench", help="the local cluster, started if need be (bench)")
     parser.add_argument("--keep", action="store_true", help="leave the cluster running")
     parser.add_argument("--rounds", type=_positive, default=5, help="rollouts in each way (5)")
+    parser.add_argument("--switches", type=_positive, default=5, help="promotions, each with a rollback (5)")
     parser.add_argument("--operations", type=_positive, default=7, help="operations of each kind in each way (7)")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="format of the figures (text)")
     return parser.parse_args()
@@ -80,12 +91,15 @@ def _positive(text: str) -> int:
     return number
 
 
-def _measure(environment: Environment, arguments: argparse.Namespace) -> tuple[Rollouts, tuple[Comparison, ...]]:
+def _measure(environment: Environment, arguments: argparse.Namespace) -> Measured:
     PulumiStack(environment.cluster, "dev").up(environment.images.reconciler.name)
     # The model that comes with the environment would only use up the machine.
     environment.kubectl.run("delete", "decisionmodels", "--all", "-n", "default")
-    rollouts = RolloutBench(environment).measure(arguments.rounds, _say)
-    return rollouts, operations.measure(environment, arguments.operations, _say)
+    return Measured(
+        rollouts=RolloutBench(environment).measure(arguments.rounds, _say),
+        switches=SwitchingBench(environment).measure(arguments.switches, _say),
+        operations=operations.measure(environment, arguments.operations, _say),
+    )
 
 
 def _rollout_comparison(rollouts: Rollouts) -> Comparison:
@@ -100,8 +114,8 @@ def _steps(rollouts: Rollouts) -> dict[str, list[dict[str, float]]]:
     }
 
 
-def _as_text(machine: Machine, rollouts: Rollouts, operation_figures: tuple[Comparison, ...]) -> str:
-    comparison = _rollout_comparison(rollouts)
+def _as_text(machine: Machine, measured: Measured) -> str:
+    comparison, switches = _rollout_comparison(measured.rollouts), measured.switches
     verdict = "reached" if comparison.ratio <= GOAL else "missed"
     return "\n".join(
         (
@@ -114,22 +128,28 @@ def _as_text(machine: Machine, rollouts: Rollouts, operation_figures: tuple[Comp
             f"The goal, a ratio of at most {GOAL:g}, is {verdict}.",
             "",
             "Where the time goes (medians)",
-            shares_table(list(STEPS.values()), _steps(rollouts)),
+            shares_table(list(STEPS.values()), _steps(measured.rollouts)),
+            "",
+            "From the decision to the EndpointSlice, both revisions ready",
+            spread_table({"promotion": switches.promotions, "rollback": switches.rollbacks}),
+            f"The goal is {switching.GOAL_SECONDS:g} s for 95 of 100.",
             "",
             "Stack operations",
             _ABOUT_OPERATIONS,
             "",
-            comparison_table(operation_figures),
+            comparison_table(measured.operations),
         )
     )
 
 
-def _as_json(machine: Machine, rollouts: Rollouts, operation_figures: tuple[Comparison, ...]) -> str:
+def _as_json(machine: Machine, measured: Measured) -> str:
+    rollouts = measured.rollouts
     steps = {way: median_steps(list(STEPS.values()), rounds) for way, rounds in _steps(rollouts).items()}
     figures = {
         "machine": {"cores": machine.cores, "loadBefore": machine.load},
         "rollout": {**_rollout_comparison(rollouts).as_json(), "goal": GOAL, "medianSeconds": steps},
-        "operations": [each.as_json() for each in operation_figures],
+        "switches": switching.as_json(measured.switches),
+        "operations": [each.as_json() for each in measured.operations],
     }
     return json.dumps(figures, indent=2)
 

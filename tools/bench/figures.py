@@ -71,6 +71,16 @@ def comparison_table(comparisons: Sequence[Comparison]) -> str:
     return _aligned(rows)
 
 
+def spread_table(ways: Mapping[str, Sequence[float]]) -> str:
+    """Return one line for each way, with the spread of its seconds."""
+    rows: list[tuple[str, ...]] = [("", "rounds", "min", "median", "max")]
+    for name, seconds in ways.items():
+        spread = Spread.of(seconds)
+        figures = (f"{each:.2f} s" for each in (spread.minimum, spread.median, spread.maximum))
+        rows.append((name, str(len(seconds)), *figures))
+    return _aligned(rows)
+
+
 def shares_table(steps: Sequence[str], ways: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     """Return the median seconds of every step, and its share of the whole, one column for each way.
 
