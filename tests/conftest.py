@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,11 @@ from tools.environment import Environment, prepare, start
 from tools.kubectl import Kubectl
 
 # Wall-clock limits would fail good code on a busy machine; what a test shows never depends on speed.
-settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("shared")
+_SHARED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Half of what is usual, so that `make check` stays within two minutes; HYPOTHESIS_PROFILE=thorough looks longer.
+settings.register_profile("shared", _SHARED, max_examples=50)
+settings.register_profile("thorough", _SHARED, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "shared"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
