@@ -21,7 +21,7 @@ check: .venv ## lint, types, import contracts and every test that needs no clust
 
 test: check packages ## check, then the tests on a real cluster with the real Pulumi engine
 	$(PYTHON) -m tools.toolchain build
-	.venv/bin/pytest -q -m cluster
+	.venv/bin/pytest -q -n 2 --dist loadfile -m cluster
 
 bench: .venv packages ## speed, measured side by side: rollouts and stack operations
 	@$(PYTHON) -m tools.bench

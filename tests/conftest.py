@@ -21,15 +21,22 @@ settings.register_profile("thorough", _SHARED, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "shared"))
 
 
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+CLUSTER = "test" if _WORKER == "gw0" else f"test-{_WORKER}"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a person look at the cluster after a failed test."""
-    parser.addoption("--keep-cluster", action="store_true", help="leave the cluster `test` running")
+    parser.addoption("--keep-cluster", action="store_true", help="leave the clusters running")
 
 
 @pytest.fixture(scope="session")
 def environment(pytestconfig: pytest.Config) -> Iterator[Environment]:
-    """The cluster `test` with the images and the registry in it, but without the platform; taken down at the end."""
-    environment = start("test", prepare(print), print)
+    """A cluster with the images and the registry in it, but without the platform; taken down at the end.
+
+    Tests that run side by side have a cluster each: most of them wait for clocks, and not for the machine.
+    """
+    environment = start(CLUSTER, prepare(print), print)
     yield environment
     if not pytestconfig.getoption("--keep-cluster"):
         environment.cluster.down()
@@ -37,19 +44,19 @@ def environment(pytestconfig: pytest.Config) -> Iterator[Environment]:
 
 @pytest.fixture(scope="session")
 def kubeconfig(environment: Environment) -> Path:
-    """The kubeconfig of the cluster `test`, as its administrator."""
+    """The kubeconfig of the cluster, as its administrator."""
     return environment.cluster.kubeconfig
 
 
 @pytest.fixture(scope="session")
 def kubectl(environment: Environment) -> Kubectl:
-    """Run kubectl on the cluster `test`."""
+    """Run kubectl on the cluster."""
     return environment.kubectl
 
 
 @pytest.fixture(scope="session")
 def platform(environment: Environment) -> PulumiStack:
-    """The platform on the cluster `test`, installed by a real `pulumi up`."""
+    """The platform on the cluster, installed by a real `pulumi up`."""
     stack = PulumiStack(environment.cluster, "dev")
     stack.up(environment.images.reconciler.name)
     return stack

@@ -20,6 +20,8 @@ Progress = Callable[[str], None]
 RUNTIME_REFERENCES = (
     # What the product renders for the default version; the stand-in answers to the real one's digest.
     "ghcr.io/ollaya-dev/ollaya:0.12.0@sha256:f79e865fda7af45aa66617b85fe16b08688d27f83a3137a21c75d3b137d8cf39",
+    # An older release, for rollouts from one to the other.
+    "ghcr.io/ollaya-dev/ollaya:0.11.0@sha256:5f96bc111bf6ca2af9691c0a33a6d04c61e16c4918fb002850f212cbc998de60",
 )
 REGISTRY = "ollaya-registry"
 MANIFESTS_PORT, WEIGHTS_PORT, CONTROL_PORT = 8080, 8081, 8082

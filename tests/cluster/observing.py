@@ -15,6 +15,7 @@ from tools.observer import Asking, Object, condition, is_observed, phase
 
 SYSTEM = "decision-model-operator-system"
 OPERATOR = "decision-model-operator-controller-manager"
+RUNTIME_PORT, RUNTIME_CONTROL_PORT = 11435, 11436
 SMALL = {"requests": {"cpu": "20m", "memory": "32Mi"}}
 OWNED_KINDS = "deployments,jobs,persistentvolumeclaims,services,poddisruptionbudgets,configmaps,pods,replicasets"
 
@@ -79,6 +80,10 @@ class Bench:
         service = self.kubectl.get("service", name, self.namespace) or {}
         return str(service.get("spec", {}).get("selector", {}).get("decisionmodel.io/revision", ""))
 
+    def wait_selected(self, name: str, revision: str) -> None:
+        """Wait until the Service selects a revision."""
+        wait_until(f"traffic of {name} to be on {revision}", lambda: self.selected(name) == revision, 30)
+
     def children(self, name: str) -> dict[str, list[str]]:
         """Return the names of all objects that carry the DecisionModel's name label, by kind."""
         listed = self.kubectl.run(
@@ -117,13 +122,24 @@ class Bench:
         """Call the registry's control API."""
         return self.proxied(REGISTRY, f"deploy/{REGISTRY}", CONTROL_PORT, path, method, body)
 
+    def runtime(self, pod: str, switches: dict[str, Any]) -> None:
+        """Turn failure switches of the runtime in a serving Pod."""
+        self.proxied(self.namespace, f"pod/{pod}", RUNTIME_CONTROL_PORT, "/switches", "PATCH", switches)
+
+    def unload(self, pod: str, model: str) -> None:
+        """Let the runtime in a serving Pod drop its model from memory, as memory pressure would."""
+        self.proxied(
+            self.namespace, f"pod/{pod}", RUNTIME_PORT, "/api/decide", "POST", {"model": model, "keep_alive": 0}
+        )
+
     def proxied(
         self, namespace: str, workload: str, port: int, path: str, method: str = "GET", body: Any = None
     ) -> str:
         """Send one HTTP request to a Pod from inside it, with the Python that every image here has."""
         program = (
             "import sys,urllib.request as u;"
-            "r=u.Request(sys.argv[1],method=sys.argv[2],data=sys.argv[3].encode() or None);"
+            "j={'Content-Type':'application/json'};"
+            "r=u.Request(sys.argv[1],sys.argv[3].encode() or None,j,method=sys.argv[2]);"
             "sys.stdout.write(u.urlopen(r,timeout=10).read().decode())"
         )
         data = "" if body is None else json.dumps(body)
