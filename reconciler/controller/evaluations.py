@@ -42,6 +42,7 @@ from reconciler.evaluation.table import Item
 from reconciler.evaluation.verdict import Decision as Comparison
 from reconciler.kernel.background import BackgroundTasks
 from reconciler.kernel.client import KubernetesClient
+from reconciler.kernel.errors import KubernetesError
 from reconciler.kernel.resources import ObjectKey
 from reconciler.rollout import EvaluationFacts, Refusal
 
@@ -187,11 +188,12 @@ class Evaluations:
             return known.obstructed(Refusal(reason=Reason.DATASET_INVALID, message=str(outcome.error)))
         if isinstance(outcome.error, BaselineUnavailable):
             return known.obstructed(Refusal(reason=Reason.BASELINE_UNAVAILABLE, message=str(outcome.error)))
-        if isinstance(outcome.error, EvaluationError):
-            return known
-        if outcome.error is not None:
-            raise outcome.error
-        return known.concluded(outcome.value)
+        if outcome.error is None:
+            return known.concluded(outcome.value)
+        if not isinstance(outcome.error, EvaluationError | KubernetesError):
+            # A fault of ours: the run is repeated until its deadline, and must not keep the pass from what serves.
+            _log.error("a run ended in a way that nobody foresaw", exc_info=outcome.error)
+        return known
 
     async def _judge(self, run: Run) -> EvaluationStatus:
         subject = run.subject

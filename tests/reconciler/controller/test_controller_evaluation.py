@@ -258,3 +258,25 @@ async def test_no_text_of_a_data_set_leaves_through_the_api_server_or_the_log(
     written = [str(request.body) for request in bed.server.writes if "/configmaps/golden" not in request.path]
     assert not [body for body in written if CANARY in body]
     assert CANARY not in caplog.text
+
+
+async def test_evidence_that_cannot_be_written_yet_delays_the_verdict_and_nothing_else(bed: Bed) -> None:
+    put_dataset(bed, cases(200))
+    answering(bed, {})
+    gate = {**GATE, "minAccuracy": "0.5", "statistics": STATISTICS}
+    stable = await bed.rolled_out(rollout={"evaluation": gate})
+    refusal = bed.server.fail(
+        500,
+        matches=lambda request: (
+            request.method == "POST" and request.path.endswith("/configmaps") and "evidence" in str(request.body)
+        ),
+    )
+    bed.declare(model="laya:multilingual", rollout={"evaluation": gate})
+    await bed.settle()
+    assert bed.status.phase == "Evaluating"
+    assert bed.selected == stable
+    bed.server.faults.remove(refusal)
+    await bed.advance(15)
+    assert bed.status.phase == "Ready"
+    assert bed.status.stable_revision is not None
+    assert bed.status.stable_revision.hash != stable
