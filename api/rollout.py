@@ -44,7 +44,10 @@ StabilizationWindow = Annotated[
     ),
 ]
 
-Fraction = Annotated[str, Field(pattern=r"^(0(\.[0-9]+)?|1(\.0+)?)$")]
+_LONGEST_DECIMAL = 32
+"""Characters of a decimal; without a bound a spec could make a number that takes minutes to compute with."""
+
+Fraction = Annotated[str, Field(max_length=_LONGEST_DECIMAL, pattern=r"^(0(\.[0-9]+)?|1(\.0+)?)$")]
 """A decimal between 0 and 1 as text: JSON numbers would not survive a round trip unchanged."""
 
 _DECIMAL_PATTERN = r"^0\.[0-9]{1,6}$"
@@ -160,7 +163,7 @@ class Evaluation(ApiModel):
     """The most the calibration error may rise above the serving revision's."""
     max_cases: Annotated[int, Field(ge=1, le=5000)] = 500
     """How many cases are used, from the first."""
-    score_tolerance: Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?$")] | None = None
+    score_tolerance: Annotated[str, Field(max_length=_LONGEST_DECIMAL, pattern=r"^[0-9]+(\.[0-9]+)?$")] | None = None
     """How far a score may be off and still count as correct; "0.5" when unset."""
     statistics: Statistics | None = None
     """Compares the candidate with the serving revision statistically; unset, only the gates above decide."""
