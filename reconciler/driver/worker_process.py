@@ -65,7 +65,15 @@ class WorkerProcess:
         """Whether it lives and every exchange so far ended as it should."""
         # The end of its output is known before its exit code is.
         ended = self._process.stdout is None or self._process.stdout.at_eof()
-        return not self._broken and not ended and self._process.returncode is None
+        return not self._broken and not ended and self._process.returncode is None and not self._is_collected()
+
+    def _is_collected(self) -> bool:
+        """Whether the process is gone altogether, which the event loop may not have been told yet."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
 
     async def serve(self, program: bytes | None) -> str | messages.Rejected:
         """Let it serve a pickled program (None: an empty one); the answer is the address to give to the CLI.
