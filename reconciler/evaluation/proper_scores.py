@@ -128,8 +128,9 @@ class Resampling:
             rng=np.random.default_rng(self.seed),
         )
         not_risen = int(np.count_nonzero(outcome.bootstrap_distribution <= 0))
-        interval = outcome.confidence_interval
-        return float(interval.low), float(interval.high), (not_risen + 1) / (self.resamples + 1)
+        # Where all resamples are alike, interpolating between them may put the ends in the wrong order by a rounding.
+        lower, upper = sorted(map(float, outcome.confidence_interval))
+        return lower, upper, (not_risen + 1) / (self.resamples + 1)
 
 
 def _ratio(sums: NDArray[np.int64], sizes: NDArray[np.int64], axis: int) -> Any:

@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss, log_loss
 
@@ -127,6 +127,7 @@ def test_the_bootstrap_of_many_items_is_nearly_normal() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=30), st.sampled_from([0.6, 0.95, 0.999999]))
+@example([-1, -2, -1], 0.6)
 def test_an_interval_is_always_one(tenths: list[int], confidence: float) -> None:
     stable = [choice(line, True, sure=0.6) for line in range(1, len(tenths) + 1)]
     candidate = [choice(line, True, sure=0.6 + by / 10) for line, by in enumerate(tenths, 1)]
