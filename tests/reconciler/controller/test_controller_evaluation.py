@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from api.keys import GROUP, PROMOTE_ANNOTATION
 from reconciler.controller.watched import CONFIG_MAPS
@@ -245,7 +246,7 @@ async def test_statistics_compare_item_by_item_and_keep_the_evidence(
     assert json.loads(evidence)["verdict"]["decision"] == ("Promote" if phase == "Ready" else "Reject")
 
 
-async def test_no_text_of_a_data_set_leaves_through_the_api_server_or_the_log(
+async def test_no_text_of_a_data_set_leaves_through_the_api_server_the_log_or_the_metrics(
     bed: Bed, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
@@ -258,6 +259,7 @@ async def test_no_text_of_a_data_set_leaves_through_the_api_server_or_the_log(
     written = [str(request.body) for request in bed.server.writes if "/configmaps/golden" not in request.path]
     assert not [body for body in written if CANARY in body]
     assert CANARY not in caplog.text
+    assert CANARY.encode() not in generate_latest(bed.parts.registry)
 
 
 async def test_evidence_that_cannot_be_written_yet_delays_the_verdict_and_nothing_else(bed: Bed) -> None:
