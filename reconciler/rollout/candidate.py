@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from api.conditions import ConditionType, EventReason, Phase, Reason
 from api.status import RevisionStatus
 from reconciler.rollout import approval, manifest, queue, timing
 from reconciler.rollout.decision import Decision, RevisionPlan
 from reconciler.rollout.draft import Draft, short
 from reconciler.rollout.facts import PrefetchFacts, PrefetchState, RevisionFacts, StoreState
+from reconciler.rollout.in_flight import keep_going
 from reconciler.rollout.promotion import settle
 from reconciler.rollout.recreate import make_room
 from reconciler.rollout.rejection import reject
-from reconciler.rollout.stable import count_replicas, describe_ready, describe_refusals, stack_plan
 
 
 def advance(draft: Draft, wanted: RevisionStatus) -> Decision:
@@ -83,7 +81,7 @@ def _announce_image(draft: Draft, wanted: RevisionStatus) -> None:
 
 
 def _cache(draft: Draft, wanted: RevisionStatus, message: str, *, terminating: bool = False) -> Decision:
-    if _overdue(draft, Phase.CACHING, draft.spec.rollout.timeouts.caching_timeout):
+    if draft.has_outlasted(Phase.CACHING, draft.spec.rollout.timeouts.caching_timeout):
         return reject(draft, wanted, Reason.CACHE_TIMEOUT, f"the model was not cached in time: {message}")
     draft.enter(Phase.CACHING)
     if draft.condition(ConditionType.CACHED, Reason.CACHING, message, holds=False):
@@ -91,7 +89,7 @@ def _cache(draft: Draft, wanted: RevisionStatus, message: str, *, terminating: b
     requeue = timing.RECHECK_TERMINATING_STORE if terminating else timing.RECHECK_PROGRESS
     # A store that is going away cannot be declared again before it is gone.
     plan = () if terminating else (RevisionPlan(revision=wanted),)
-    return _in_progress(draft, wanted, Reason.CACHING, plan, requeue)
+    return keep_going(draft, wanted, Reason.CACHING, plan, requeue)
 
 
 def _start(draft: Draft, wanted: RevisionStatus) -> Decision:
@@ -103,32 +101,12 @@ def _start(draft: Draft, wanted: RevisionStatus) -> Decision:
     if may_start and ready >= desired:
         return settle(draft, wanted, plan)
     message = f"{ready}/{desired} Pods model-ready" if may_start else "the Pods of the serving revision are stopping"
-    if _overdue(draft, Phase.STARTING, draft.spec.rollout.timeouts.starting_timeout):
+    if draft.has_outlasted(Phase.STARTING, draft.spec.rollout.timeouts.starting_timeout):
         return reject(draft, wanted, Reason.START_TIMEOUT, f"{message} when the starting deadline passed")
     draft.enter(Phase.STARTING)
     if draft.condition(ConditionType.MODEL_READY, Reason.STARTING, message, holds=False):
         draft.event(EventReason.REVISION_STARTING, f"starting revision {wanted.hash}")
-    return _in_progress(draft, wanted, Reason.STARTING, (plan,), timing.RECHECK_PROGRESS)
-
-
-def _in_progress(
-    draft: Draft, wanted: RevisionStatus, reason: Reason, plan: tuple[RevisionPlan, ...], requeue: float
-) -> Decision:
-    probe: tuple[str, ...] = (wanted.hash,)
-    if draft.stable is None:
-        count_replicas(draft, wanted)
-        draft.condition(ConditionType.READY, reason, f"rolling out {wanted.model}", holds=False)
-    else:
-        count_replicas(draft, draft.stable)
-        describe_ready(draft)
-        probe = (draft.stable.hash, wanted.hash)
-    describe_refusals(draft)
-    return draft.decided(stack=stack_plan(draft, *plan), probe=probe, requeue_after=requeue)
-
-
-def _overdue(draft: Draft, phase: Phase, deadline: timedelta) -> bool:
-    """Whether the persisted phase has outlasted its deadline; strictly greater, as specified."""
-    return draft.status.phase == phase and draft.seconds_in_phase() > deadline.total_seconds()
+    return keep_going(draft, wanted, Reason.STARTING, (plan,), timing.RECHECK_PROGRESS)
 
 
 def _caching_message(draft: Draft) -> str:

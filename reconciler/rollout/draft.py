@@ -6,6 +6,7 @@ A `Draft` starts from the persisted status and collects changes, Events and coun
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from api.conditions import Condition, ConditionType, EventReason, Phase, Reason, find_condition, remove_condition
@@ -71,6 +72,10 @@ class Draft:
         """Return how long the persisted phase has lasted, in seconds."""
         since = self.status.phase_transition_time
         return 0.0 if since is None else (self.facts.now - since).total_seconds()
+
+    def has_outlasted(self, phase: Phase, deadline: timedelta) -> bool:
+        """Whether `phase` is the persisted one and has lasted longer than `deadline`; strictly, as specified."""
+        return self.status.phase == phase and self.seconds_in_phase() > deadline.total_seconds()
 
     def condition(self, type_: ConditionType, reason: Reason, message: str = "", *, holds: bool) -> bool:
         """Set a condition; return whether its status or reason is new, so that an Event is due."""

@@ -14,7 +14,7 @@ from reconciler.rollout import timing
 from reconciler.rollout.decision import Decision, RevisionPlan
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import EvaluationFacts, Refusal
-from reconciler.rollout.holding import hold
+from reconciler.rollout.in_flight import hold
 from reconciler.rollout.rejection import reject
 
 
@@ -129,5 +129,4 @@ def measured(outcome: EvaluationStatus) -> str:
 
 
 def _overdue(draft: Draft) -> bool:
-    deadline = draft.spec.rollout.timeouts.evaluating_timeout.total_seconds()
-    return draft.status.phase == Phase.EVALUATING and draft.seconds_in_phase() > deadline
+    return draft.has_outlasted(Phase.EVALUATING, draft.spec.rollout.timeouts.evaluating_timeout)

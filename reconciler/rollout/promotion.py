@@ -10,7 +10,7 @@ from api.status import DecisionModelStatus, PreviousRevision, RevisionStatus
 from reconciler.rollout import approval, evaluating, timing
 from reconciler.rollout.decision import Decision, EventNote, RevisionPlan, RolloutResult
 from reconciler.rollout.draft import Draft, short
-from reconciler.rollout.holding import hold
+from reconciler.rollout.in_flight import hold
 from reconciler.rollout.recreate import is_stable_stopped
 from reconciler.rollout.stable import count_replicas, describe_ready, phase_of_proved, stack_plan
 
