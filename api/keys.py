@@ -44,3 +44,6 @@ STACK_FIELD_MANAGER: Final = "decisionmodel-stack"
 STATUS_FIELD_MANAGER: Final = "decisionmodel-status"
 GATE_FIELD_MANAGER: Final = "decisionmodel-gate"
 PLATFORM_FIELD_MANAGER: Final = "decisionmodel-platform"
+
+LEADER_LEASE: Final = "4aba9cc6.io"
+"""The Lease of the decision-model-operator: one of the two works on a cluster, never both (spec section 11.1)."""

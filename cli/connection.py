@@ -86,7 +86,17 @@ async def open_cluster(options: ClusterOptions) -> AsyncIterator[Cluster]:
         await client.close()
 
 
-def kubeconfig_file(given: str | None) -> Path:
+def kubeconfig_file(given: str | Path | None) -> Path:
     """Return the kubeconfig as kubectl finds it: the option, the first file of the variable, the home directory's."""
-    named = given or os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    named = given or _named_by_environment()
     return Path(named) if named else Path.home() / ".kube" / "config"
+
+
+def kubeconfig_or_account(given: Path | None) -> Path | None:
+    """Return the same, or None for the account of the Pod this runs in: nothing is named, and there is no file."""
+    path = kubeconfig_file(given)
+    return path if given or _named_by_environment() or path.exists() else None
+
+
+def _named_by_environment() -> str:
+    return os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]

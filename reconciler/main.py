@@ -15,13 +15,14 @@ from typing import Any
 import click
 from prometheus_client import CollectorRegistry
 
-from api.keys import NAME_LABEL, REPORTING_CONTROLLER, STATUS_FIELD_MANAGER
+from api.keys import LEADER_LEASE, NAME_LABEL, REPORTING_CONTROLLER, STATUS_FIELD_MANAGER
 from reconciler.controller.evaluation_subject import EVALUATION_TASKS
 from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.evidence import EvidenceKeeper
 from reconciler.controller.gathering import Gatherer
 from reconciler.controller.growth import StoreGrower
 from reconciler.controller.metrics import ControllerMetrics
+from reconciler.controller.owned_config_maps import OwnedConfigMaps
 from reconciler.controller.probing import PROBE_TASKS, GateChange, Prober
 from reconciler.controller.reconciler import Collaborators, Reconciler
 from reconciler.controller.resolution import RESOLVE_TASKS, Resolver
@@ -57,8 +58,6 @@ from reconciler.kernel.workers import Workers
 from reconciler.options import Options, declared, read_options
 
 CONTROLLER = "decisionmodel"
-LEASE = "4aba9cc6.io"
-"""The Lease of the decision-model-operator: one of the two works on a cluster, never both."""
 SWEEP_TASKS = "sweep"
 _TASK_LIMITS = {RESOLVE_TASKS: 16, PROBE_TASKS: 64, EVALUATION_TASKS: 4, STACK_TASKS: 4096, SWEEP_TASKS: 1}
 _DRAIN_SECONDS = 20.0
@@ -133,7 +132,8 @@ class Reconciliation:
             now=self.timing.now,
         )
         self.stacks = stacks
-        grower, seeds, evidence = StoreGrower(self.client), Seeds(self.client), EvidenceKeeper(self.client)
+        config_maps = OwnedConfigMaps(self.client)
+        grower, seeds, evidence = StoreGrower(self.client), Seeds(config_maps), EvidenceKeeper(config_maps)
         evaluations = Evaluations(
             self.client,
             Evaluator(client=self.runtime_client, clock=self.timing.clock, sleep=self.timing.sleep),
@@ -234,9 +234,9 @@ class Reconciliation:
         return LeaderElector(
             self.client,
             _own_namespace(),
-            LEASE,
+            LEADER_LEASE,
             f"{socket.gethostname()}_{uuid.uuid4()}",
-            on_change=leader_metric(self.registry, LEASE),
+            on_change=leader_metric(self.registry, LEADER_LEASE),
         )
 
     def _servers(self, runner: Runner) -> list[HttpServer]:

@@ -15,8 +15,8 @@ from components.desired import DesiredStack
 from components.drift import Cause, Drift, find_drift
 from components.manifests import Manifest, ObjectKey, render
 from reconciler.controller.credentials import ApiKey
-from reconciler.controller.gathering import known_hashes
 from reconciler.controller.rendering import Surroundings, desired_stack
+from reconciler.controller.revisions import known_hashes
 from reconciler.rollout import StackPlan
 
 _UNKNOWN_KEY: Final = ApiKey(value="", checksum="unknown", legacy_checksum="unknown")

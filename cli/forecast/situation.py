@@ -10,18 +10,17 @@ from typing import Any, Final
 from api.decisionmodel import DecisionModel
 from api.keys import PROMOTE_ANNOTATION, RETRY_ANNOTATION
 from components.manifests import MANIFEST_SIZE_LIMIT
-from reconciler.controller.gathering import known_hashes
 from reconciler.controller.observation import Children, revision_facts, selected_revision
 from reconciler.controller.policy import policy_refusals
 from reconciler.controller.revisions import (
     ChosenImage,
     choose_image,
+    hashes_of_interest,
     image_refusals,
     known_digest,
     preflight,
-    recognise,
+    resolved,
     runtime_update,
-    wanted_revision,
 )
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.registry import ResolvedManifest
@@ -96,7 +95,7 @@ class Situation:
             if self.answer is None and not self.offline:
                 return None
             digest = UNKNOWN_DIGEST if self.answer is None else self.answer.digest
-        return Resolved(revision=recognise(wanted_revision(spec, digest, image, self.settings), status))
+        return resolved(spec, status, digest, image, self.settings)
 
     @property
     def seeded(self) -> frozenset[str]:
@@ -118,9 +117,7 @@ def facts_of(situation: Situation) -> Facts:
     """
     model, children, resolution = situation.model, situation.children, situation.resolution
     name, uid = model.metadata.name, model.metadata.uid
-    hashes = set(known_hashes(model.status))
-    if isinstance(resolution, Resolved):
-        hashes.add(resolution.revision.hash)
+    hashes = hashes_of_interest(model.status, resolution)
     return Facts(
         now=situation.now,
         model=model,

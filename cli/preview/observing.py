@@ -22,8 +22,8 @@ from cli.preview.registries import Registries
 from cli.preview.waiting import telling
 from components import names, paths
 from components.manifests import ObjectKey
-from reconciler.controller.gathering import known_hashes
 from reconciler.controller.observation import Children, controller_uid
+from reconciler.controller.revisions import known_hashes
 from reconciler.controller.settings import ControllerSettings
 from reconciler.controller.watched import (
     BUDGETS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import socket
 import uuid
@@ -15,6 +14,8 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from api.keys import LEADER_LEASE
+from cli.connection import kubeconfig_or_account
 from cli.errors import InputError
 from cli.state.findings import PROJECT
 from components import names
@@ -86,20 +87,12 @@ def _pulumi(given: Path | None) -> Path:
 async def open_cluster(access: Access) -> AsyncIterator[KubernetesClient]:
     """Open a connection as kubectl would, or with the account of the Pod that this runs in."""
     client = KubernetesClient.connect(
-        field_manager="dmctl", kubeconfig=_kubeconfig(access.kubeconfig), context=access.context
+        field_manager="dmctl", kubeconfig=kubeconfig_or_account(access.kubeconfig), context=access.context
     )
     try:
         yield client
     finally:
         await client.close()
-
-
-def _kubeconfig(given: Path | None) -> Path | None:
-    if given is not None:
-        return given
-    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
-    path = Path(named) if named else Path.home() / ".kube" / "config"
-    return path if named or path.exists() else None
 
 
 async def live_stacks(client: KubernetesClient) -> frozenset[str]:
@@ -116,16 +109,9 @@ async def live_stacks(client: KubernetesClient) -> frozenset[str]:
     return frozenset(found)
 
 
-def _lease() -> str:
-    # The name is the reconciler process's own, and all of the reconciler comes with it.
-    from reconciler.main import LEASE  # noqa: PLC0415
-
-    return LEASE
-
-
 async def leader_host(client: KubernetesClient) -> str | None:
     """Return the host named by the Lease; None when nobody holds it."""
-    lease = await client.get(LEASES, SYSTEM_NAMESPACE, _lease()) or {}
+    lease = await client.get(LEASES, SYSTEM_NAMESPACE, LEADER_LEASE) or {}
     holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
     return holder.partition("_")[0] or None
 
@@ -143,7 +129,7 @@ async def sole_writer(
         InputError: A reconciler holds it.
     """
     identity = f"{socket.gethostname()}_dmctl-{uuid.uuid4()}"
-    elector = LeaderElector(client, SYSTEM_NAMESPACE, _lease(), identity, policy=policy)
+    elector = LeaderElector(client, SYSTEM_NAMESPACE, LEADER_LEASE, identity, policy=policy)
     election = asyncio.create_task(elector.run())
     try:
         if holder := await leader_host(client):
@@ -152,7 +138,8 @@ async def sole_writer(
         await _first_of(elector, election, policy.duration + 2 * policy.retry)
         if not elector.leading.is_set():
             raise InputError(
-                f"{holder or 'A reconciler'} holds the Lease {SYSTEM_NAMESPACE}/{_lease()} and works on this backend.\n"
+                f"{holder or 'A reconciler'} holds the Lease {SYSTEM_NAMESPACE}/{LEADER_LEASE}"
+                " and works on this backend.\n"
                 f"Stop it first: kubectl -n {SYSTEM_NAMESPACE} scale deployment"
                 " decision-model-operator-controller-manager --replicas=0. What serves goes on serving."
             )

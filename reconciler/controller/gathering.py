@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from api.conditions import Phase
 from api.decisionmodel import DecisionModel
-from api.status import DecisionModelStatus
 from components import names
 from components.desired import DesiredStack
 from reconciler.controller.credentials import Credentials, read_credentials
@@ -32,12 +31,12 @@ from reconciler.controller.resolution import Resolver
 from reconciler.controller.revisions import (
     ChosenImage,
     choose_image,
+    hashes_of_interest,
     image_refusals,
     known_digest,
     preflight,
-    recognise,
+    resolved,
     runtime_update,
-    wanted_revision,
 )
 from reconciler.controller.seeds import Seeds
 from reconciler.controller.settings import ControllerSettings
@@ -51,7 +50,6 @@ from reconciler.rollout import (
     Facts,
     ManifestState,
     Refusal,
-    Resolved,
     RevisionFacts,
     ServingFacts,
     StoreState,
@@ -144,13 +142,10 @@ class Gatherer:
             if not isinstance(answer, ResolvedManifest):
                 return answer, None
             digest, manifest = answer.digest, answer
-        wanted = wanted_revision(model.spec, digest, image, self._settings)
-        return Resolved(revision=recognise(wanted, model.status)), manifest
+        return resolved(model.spec, model.status, digest, image, self._settings), manifest
 
     def _revisions(self, model: DecisionModel, children: Children, resolution: Resolution) -> dict[str, RevisionFacts]:
-        hashes = set(known_hashes(model.status))
-        if isinstance(resolution, Resolved):
-            hashes.add(resolution.revision.hash)
+        hashes = hashes_of_interest(model.status, resolution)
         return {name: self._revision(children, model, name) for name in hashes}
 
     def _revision(self, children: Children, model: DecisionModel, name: str) -> RevisionFacts:
@@ -202,15 +197,3 @@ def remaining(facts: RevisionFacts, declared: DesiredStack | None, revision: str
     if kept is None:
         return RevisionFacts(store=StoreState.TERMINATING)
     return facts if kept.serving is not None else replace(facts, serving=ServingFacts())
-
-
-def known_hashes(status: DecisionModelStatus) -> Iterable[str]:
-    """Yield the hashes of all revisions that a status mentions."""
-    for revision in (status.stable_revision, status.candidate_revision, status.failed_revision):
-        if revision is not None:
-            yield revision.hash
-    if status.previous_revision is not None:
-        yield status.previous_revision.hash
-    if status.recreate_rollback is not None:
-        yield status.recreate_rollback.failed.hash
-        yield status.recreate_rollback.target.hash

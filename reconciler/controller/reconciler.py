@@ -20,7 +20,7 @@ from components.desired import Owner
 from reconciler.controller.budget import RolloutBudget
 from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.evidence import EvidenceKeeper
-from reconciler.controller.gathering import Gathered, Gatherer, known_hashes
+from reconciler.controller.gathering import Gathered, Gatherer
 from reconciler.controller.growth import StoreGrower
 from reconciler.controller.merge_patch import difference
 from reconciler.controller.metrics import ControllerMetrics
@@ -28,7 +28,7 @@ from reconciler.controller.observation import claim_of, named, serving_pods
 from reconciler.controller.probing import PROBE_TASKS, GateChange, Prober, Target
 from reconciler.controller.rendering import Surroundings, desired_stack, owner_of
 from reconciler.controller.resolution import Resolver
-from reconciler.controller.revisions import known_digest
+from reconciler.controller.revisions import known_digest, known_hashes
 from reconciler.controller.seeds import Seeds
 from reconciler.controller.settings import ControllerSettings
 from reconciler.controller.stacks import StackConverger
@@ -105,7 +105,7 @@ class Reconciler:
         self, key: ObjectKey, obj: KubernetesObject, model: DecisionModel, gathered: Gathered
     ) -> float | None:
         decision = self._decide(key, gathered.facts)
-        await self._keep_seeds(model, decision, gathered)
+        await self._keep_documents(model, decision, gathered)
         try:
             await self._persist(obj, model, decision)
         except KubernetesError as error:
@@ -138,8 +138,8 @@ class Reconciler:
             return decision
         return decide(replace(facts, admitted=True))
 
-    async def _keep_seeds(self, model: DecisionModel, decision: Decision, gathered: Gathered) -> None:
-        """Write the manifest of a new candidate, and drop those of revisions that the status is about to lose.
+    async def _keep_documents(self, model: DecisionModel, decision: Decision, gathered: Gathered) -> None:
+        """Write a new candidate's manifest, and drop what is kept about revisions that the status is about to lose.
 
         Both come before the status write: a digest is never recorded without its manifest, and a crash in between
         leaves nothing behind that no status names.

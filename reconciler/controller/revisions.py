@@ -180,6 +180,31 @@ def _records(status: DecisionModelStatus) -> Iterable[RevisionStatus]:
         yield identity_of(status.failed_revision)
 
 
+def resolved(
+    spec: DecisionModelSpec, status: DecisionModelStatus, digest: str, image: ChosenImage, settings: ControllerSettings
+) -> Resolved:
+    """Return what the spec resolves to once its digest and image are known."""
+    return Resolved(revision=recognise(wanted_revision(spec, digest, image, settings), status))
+
+
+def hashes_of_interest(status: DecisionModelStatus, resolution: Resolution) -> frozenset[str]:
+    """Return the hashes of all revisions that a pass has to look at."""
+    wanted = (resolution.revision.hash,) if isinstance(resolution, Resolved) else ()
+    return frozenset((*known_hashes(status), *wanted))
+
+
+def known_hashes(status: DecisionModelStatus) -> Iterable[str]:
+    """Yield the hashes of all revisions that a status mentions."""
+    for revision in (status.stable_revision, status.candidate_revision, status.failed_revision):
+        if revision is not None:
+            yield revision.hash
+    if status.previous_revision is not None:
+        yield status.previous_revision.hash
+    if status.recreate_rollback is not None:
+        yield status.recreate_rollback.failed.hash
+        yield status.recreate_rollback.target.hash
+
+
 def runtime_update(stable: RevisionStatus | None, settings: ControllerSettings) -> RuntimeUpdate | None:
     """Return the runtime release that the stable revision could move to (spec section 5.13)."""
     if stable is None:

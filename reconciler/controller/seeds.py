@@ -1,7 +1,6 @@
 """The manifest ConfigMap: the very bytes a tag was resolved to, kept beside the digest (spec section 4.2).
 
-It is the reconciler's own write and no part of the stack: it must exist before the digest is recorded in the status,
-and the account may only create, get and delete ConfigMaps.
+It must exist before the digest is recorded in the status, so the stack could not hold it.
 
 The verified bytes stay in memory while their revision is in use, so that a ConfigMap which somebody broke can be made
 again. A process that has taken over does not have them; the prefetch Job then does without.
@@ -17,10 +16,7 @@ import logging
 from components import names, paths
 from components.desired import JsonObject, Owner
 from components.manifests import MANIFEST_SIZE_LIMIT, manifest_config_map
-from reconciler.controller.observation import controller_uid, uid_of
-from reconciler.controller.watched import CONFIG_MAPS
-from reconciler.kernel.client import KubernetesClient
-from reconciler.kernel.errors import AlreadyExists, Conflict
+from reconciler.controller.owned_config_maps import OwnedConfigMaps
 from reconciler.kernel.resources import KubernetesObject
 from reconciler.rollout import ManifestState
 
@@ -30,8 +26,8 @@ _log = logging.getLogger(__name__)
 class Seeds:
     """Writes, finds, repairs and deletes manifest ConfigMaps."""
 
-    def __init__(self, client: KubernetesClient) -> None:
-        self._client = client
+    def __init__(self, config_maps: OwnedConfigMaps) -> None:
+        self._config_maps = config_maps
         self._verified: dict[tuple[str, str], bytes] = {}
 
     async def keep(self, owner: Owner, revision: str, content: bytes) -> None:
@@ -46,9 +42,7 @@ class Seeds:
             _log.warning("the manifest of revision %s has %d bytes and is not kept", revision, len(content))
             return
         self._verified[owner.uid, revision] = content
-        try:
-            await self._client.create(CONFIG_MAPS, owner.namespace, manifest_config_map(owner, revision, content))
-        except AlreadyExists:
+        if not await self._config_maps.create(owner, manifest_config_map(owner, revision, content)):
             _log.info("the manifest of revision %s is kept already", revision)
 
     async def state(self, owner: Owner, revision: str, digest: str) -> ManifestState:
@@ -80,19 +74,10 @@ class Seeds:
             del self._verified[key]
 
     async def _own(self, owner: Owner, revision: str) -> KubernetesObject | None:
-        name = names.manifest_config_map(owner.name, revision)
-        found = await self._client.get(CONFIG_MAPS, owner.namespace, name)
-        return found if found is not None and controller_uid(found) == owner.uid else None
+        return await self._config_maps.find(owner, names.manifest_config_map(owner.name, revision))
 
     async def _delete(self, owner: Owner, revision: str) -> None:
-        found = await self._own(owner, revision)
-        if found is None:
-            return
-        name = found["metadata"]["name"]
-        try:
-            await self._client.delete(CONFIG_MAPS, owner.namespace, name, uid=uid_of(found))
-        except Conflict:
-            _log.info("ConfigMap %s was replaced meanwhile", name)
+        await self._config_maps.delete(owner, names.manifest_config_map(owner.name, revision))
 
 
 def _digest_of(config_map: JsonObject) -> str | None:

@@ -20,6 +20,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from api.keys import LEADER_LEASE
 from cli.command import main
 from cli.state import commands
 from cli.state.access import Access, open_states
@@ -29,7 +30,6 @@ from components.platform.metadata import SYSTEM_NAMESPACE
 from reconciler.driver.deployment import parse_deployment
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.lease import LeaderElector, LeasePolicy
-from reconciler.main import LEASE
 from tests.fakes.apiserver import FakeApiServer
 from tools.toolchain.builds import program_path
 
@@ -66,7 +66,7 @@ class Cluster:
 
     async def _lead(self) -> None:
         client = KubernetesClient.connect(field_manager="tests", kubeconfig=self.kubeconfig)
-        elector = LeaderElector(client, SYSTEM_NAMESPACE, LEASE, "some-pod_1", policy=SHORT)
+        elector = LeaderElector(client, SYSTEM_NAMESPACE, LEADER_LEASE, "some-pod_1", policy=SHORT)
         self.electors.append(self.loop.create_task(_elect(elector, client)))
         await elector.leading.wait()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from reconciler.main import LEASE
+from api.keys import LEADER_LEASE
 from tests.cluster.killing import reconciler_process
 from tests.cluster.observing import OPERATOR, SYSTEM, Bench
 from tools.cluster.processes import Process
@@ -104,7 +104,7 @@ class Leadership:
         return {pod["metadata"]["name"]: pod for pod in pods if "deletionTimestamp" not in pod["metadata"]}
 
     def _holder(self) -> str:
-        lease = self.bench.kubectl.get("lease", LEASE, SYSTEM) or {}
+        lease = self.bench.kubectl.get("lease", LEADER_LEASE, SYSTEM) or {}
         return str(lease.get("spec", {}).get("holderIdentity", "")).partition("_")[0]
 
     def _wait_for_holder_other_than(self, pod: str) -> None:

@@ -14,11 +14,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from api.keys import LEADER_LEASE
 from reconciler.driver import DriverError
 from reconciler.kernel.certificates import CertificateError, CertificateFiles
 from reconciler.kernel.errors import KernelError
 from reconciler.kernel.health import BindAddress
-from reconciler.main import LEASE, _reasons
+from reconciler.main import _reasons
 from tests.fakes.waiting import until
 from tests.reconciler.controller.bed import Bed, open_bed
 from tools.standin.registry import Registry
@@ -103,7 +104,7 @@ async def test_two_replicas_share_one_lease_and_only_its_holder_works(
     monkeypatch.setenv("POD_NAMESPACE", "platform")
     held = {
         "kind": "Lease",
-        "metadata": {"name": LEASE, "namespace": "platform"},
+        "metadata": {"name": LEADER_LEASE, "namespace": "platform"},
         "spec": {
             "holderIdentity": "another",
             "leaseDurationSeconds": 3600,
@@ -119,7 +120,7 @@ async def test_two_replicas_share_one_lease_and_only_its_holder_works(
     await until(lambda: len(list(bed.parts.watched.models)) == 1)
     assert bed.server.writes == []
 
-    bed.server.remove("coordination.k8s.io/v1", "leases", "platform", LEASE)
+    bed.server.remove("coordination.k8s.io/v1", "leases", "platform", LEADER_LEASE)
     await bed.run_until(lambda: bed.status.phase == "Ready")
 
 
