@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from tools.deploy import PulumiStack
 from tools.environment import Environment, prepare, start
 from tools.kubectl import Kubectl
+from tools.standin.registry import Registry
 
 # Wall-clock limits would fail good code on a busy machine; what a test shows never depends on speed.
 _SHARED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -29,6 +30,19 @@ CLUSTER = "test" if _WORKER == "gw0" else f"test-{_WORKER}"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a person look at the cluster after a failed test."""
     parser.addoption("--keep-cluster", action="store_true", help="leave the clusters running")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Asynchronous tests run on asyncio, as the product does."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def registry() -> Iterator[Registry]:
+    """The stand-in registry; each bed puts it back in order."""
+    with Registry() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -131,11 +131,6 @@ def test_what_is_no_evidence_is_an_error(dmctl: Dmctl, content: bytes) -> None:
 # Reading from a cluster.
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Gated:
     """A cluster with one evaluated DecisionModel, and dmctl's view of it."""
 

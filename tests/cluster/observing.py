@@ -104,6 +104,10 @@ class Bench:
             if item["regarding"]["kind"] == "DecisionModel" and item["regarding"]["name"] == name
         ]
 
+    def told(self, name: str, event: str) -> int:
+        """Return how often an Event of that reason was told about a DecisionModel."""
+        return [reason for reason, _ in self.events(name)].count(event)
+
     def operator_log(self, lines: int) -> str:
         """Return the end of the reconciler's log."""
         return self.kubectl.run("logs", f"deploy/{OPERATOR}", "-n", SYSTEM, f"--tail={lines}")

@@ -52,7 +52,7 @@ def test_ten_kills_end_like_none(bench: Bench) -> None:
     assert shape(bench, "stormy") == shape(bench, "calm")
     assert ending(rejected) == ending(calm)
     assert bench.selected("stormy") == second
-    assert [reason for reason, _ in bench.events("stormy")].count("Promoted") == 2
+    assert bench.told("stormy", "Promoted") == 2
 
 
 def undisturbed(bench: Bench, name: str) -> Object:

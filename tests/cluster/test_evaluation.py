@@ -38,10 +38,6 @@ def put_secret(bench: Bench, text: str, labels: dict[str, str]) -> None:
     bench.kubectl.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 
 
-def told(bench: Bench, name: str, event: str) -> int:
-    return [each for each, _ in bench.events(name)].count(event)
-
-
 def test_each_candidate_ends_as_it_deserves(bench: Bench) -> None:
     put_dataset(bench, golden(300))
     candidates = {
@@ -63,7 +59,7 @@ def test_each_candidate_ends_as_it_deserves(bench: Bench) -> None:
             if ending == "RolledBack":
                 assert bench.selected(name) == stables[name]
                 assert reason(model, "Degraded") == "EvaluationFailed"
-            assert told(bench, name, "EvaluationStarted") == 2
+            assert bench.told(name, "EvaluationStarted") == 2
 
 
 def is_held(why: str, model: Object) -> bool:
@@ -118,7 +114,7 @@ def test_data_sets_that_cannot_be_used_end_as_specified(bench: Bench) -> None:
     put_secret(bench, golden(30), {"decisionmodel.io/eval-dataset": "true"})
     for name in ("missing", "unlabelled"):
         bench.wait_ready(name, 120)
-        assert told(bench, name, "EvaluationOnHold") == 1
+        assert bench.told(name, "EvaluationOnHold") == 1
 
 
 def test_a_run_that_dies_with_its_process_is_repeated_and_told_once(bench: Bench) -> None:
@@ -130,6 +126,6 @@ def test_a_run_that_dies_with_its_process_is_repeated_and_told_once(bench: Bench
     killer.kill(Victim.RECONCILER)
     model = bench.wait_ready("router", 240)
     assert model["status"]["evaluation"]["cases"] == 1500
-    assert told(bench, "router", "EvaluationStarted") == 1
-    wait_until("the promotion to be told", lambda: told(bench, "router", "Promoted") == 1, 30)
+    assert bench.told("router", "EvaluationStarted") == 1
+    wait_until("the promotion to be told", lambda: bench.told("router", "Promoted") == 1, 30)
     assert "please" not in bench.operator_log(5000) + json.dumps(model)

@@ -121,7 +121,7 @@ def test_a_leader_that_ends_in_any_phase_is_replaced_and_nobody_notices(
 
     report(takeovers)
     assert len(takeovers) == 6
-    assert Counter(told for told, _ in bench.events(name))["Promoted"] == 2
+    assert bench.told(name, "Promoted") == 2
     assert sorted(bench.children(name)["Deployment"]) == sorted(f"{name}-{each}" for each in (before, after))
     assert bench.selected(name) == after
     limit = KILLED_WITHIN if end is End.KILL else STOPPED_WITHIN

@@ -22,10 +22,6 @@ def ready_endpoints(bench: Bench, name: str) -> int:
     return sum(bool(each["conditions"].get("ready")) for item in slices for each in item.get("endpoints") or ())
 
 
-def told(bench: Bench, name: str, event: str) -> int:
-    return [each for each, _ in bench.events(name)].count(event)
-
-
 def test_a_model_that_leaves_memory_leaves_the_service_until_it_is_back(bench: Bench) -> None:
     bench.declare("router")
     bench.wait_ready("router")
@@ -52,16 +48,16 @@ def test_a_rejected_revision_is_tried_again_once_for_each_word_of_a_person(bench
     bench.declare("router")
     bench.wait_ready("router")
     bench.annotate("router", "decisionmodel.io/retry", "nothing-failed")
-    wait_until("the answer", lambda: told(bench, "router", "RetryNoop") == 1, 30)
+    wait_until("the answer", lambda: bench.told("router", "RetryNoop") == 1, 30)
     bench.edit("router", **BROKEN)
     bench.wait_rejected("router")
     bench.annotate("router", "decisionmodel.io/retry", "first")
-    wait_until("a second attempt", lambda: told(bench, "router", "PrefetchStarted") == 3, 60)
-    wait_until("its end", lambda: told(bench, "router", "RolledBack") == 2, 90)
+    wait_until("a second attempt", lambda: bench.told("router", "PrefetchStarted") == 3, 60)
+    wait_until("its end", lambda: bench.told("router", "RolledBack") == 2, 90)
     bench.annotate("router", "unrelated", "change")
     model = bench.wait_rejected("router")
     assert model["status"]["lastRetryToken"] == "first"
-    assert told(bench, "router", "PrefetchStarted") == 3
+    assert bench.told("router", "PrefetchStarted") == 3
 
 
 def test_what_nobody_needs_goes_after_the_grace_and_nothing_else(bench: Bench) -> None:
@@ -94,7 +90,7 @@ def test_a_broken_manifest_is_made_again_and_the_rollout_goes_on(bench: Bench) -
         wait_until("the Job", lambda: bench.children("router").get("Job"), 60)
         broken = json.dumps({"binaryData": {"manifest": "e30="}})
         bench.kubectl.run("patch", "configmap", manifest, "-n", bench.namespace, "--type=merge", "-p", broken)
-        wait_until("the repair", lambda: told(bench, "router", "ManifestRepaired") == 1, 60)
+        wait_until("the repair", lambda: bench.told("router", "ManifestRepaired") == 1, 60)
     finally:
         bench.registry("PUT", "/switches", [])
     model = bench.wait_ready("router", 150)

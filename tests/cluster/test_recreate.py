@@ -18,10 +18,6 @@ def pods(bench: Bench, name: str, revision: str) -> list[str]:
     return [pod["metadata"]["name"] for pod in bench.kubectl.list("pods", bench.namespace, selector)]
 
 
-def told(bench: Bench, name: str) -> list[str]:
-    return [event for event, _ in bench.events(name)]
-
-
 def turn_bad(bench: Bench, name: str, revision: str) -> None:
     """Let one runtime of a promoted revision lose its model, and load it on another device when it is asked to."""
     pod = pods(bench, name, revision)[0]
@@ -34,7 +30,7 @@ def test_the_stable_makes_room_and_comes_back_when_its_successor_fails(bench: Be
     first = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
     bench.edit("router", model="laya:en-better")
     second = bench.wait_ready("router", 120)["status"]["stableRevision"]["hash"]
-    assert told(bench, "router").count("StableStopped") == 1
+    assert bench.told("router", "StableStopped") == 1
     assert pods(bench, "router", first) == []
     bench.wait_selected("router", second)
     # What cannot load is given up after a minute, and the revision that made room for it starts again.
@@ -44,7 +40,7 @@ def test_the_stable_makes_room_and_comes_back_when_its_successor_fails(bench: Be
     rejected = bench.wait_rejected("router", 150)
     assert rejected["status"]["failedRevision"]["reason"] == "StartTimeout"
     bench.wait("router", "restored", lambda dm: reason(dm, "Ready") == "CandidateRejected", 90)
-    wait_until("the restoration to be told", lambda: "StableRestored" in told(bench, "router"), 30)
+    wait_until("the restoration to be told", lambda: bench.told("router", "StableRestored"), 30)
     assert bench.selected("router") == second
     assert "stableStoppedForRevision" not in bench.model("router")["status"]
 
@@ -69,8 +65,8 @@ def test_a_promoted_revision_that_turns_bad_is_rolled_back(bench: Bench) -> None
             model = bench.wait_rejected(name, 180)
             assert model["status"]["failedRevision"]["reason"] == "PostPromotionUnhealthy"
             assert model["status"]["stableRevision"]["hash"] == before[name]
-            assert told(bench, name).count("RolledBackAfterPromotion") == 1
+            assert bench.told(name, "RolledBackAfterPromotion") == 1
             bench.wait_selected(name, before[name])
-    assert "StableRestored" in told(bench, "roomy")
+    assert bench.told("roomy", "StableRestored")
     wait_until("the failed revision to go", lambda: not pods(bench, "swift", after["swift"]), 60)
     assert phase(bench.model("roomy")) == "RolledBack"

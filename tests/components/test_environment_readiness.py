@@ -21,11 +21,6 @@ NOT_READY = {"type": "Ready", "status": "False", "reason": "Starting", "message"
 DEGRADED = {"type": "Degraded", "status": "True", "reason": "PrefetchFailed", "message": "no such blob"}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def live(phase: Phase | None, *conditions: dict[str, str], generation: int = 2, observed: int = 2) -> dict[str, Any]:
     status = {"phase": phase, "observedGeneration": observed, "conditions": [*conditions]}
     return {

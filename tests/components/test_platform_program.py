@@ -216,11 +216,6 @@ def test_an_update_ends_with_a_look_at_the_models_and_a_preview_does_not(
         _run("dev", awaited)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.anyio
 @pytest.mark.parametrize(("phase", "told"), [("Ready", None), ("Failed", r"default/router: Failed")])
 async def test_the_look_is_at_the_cluster_of_the_kubeconfig(

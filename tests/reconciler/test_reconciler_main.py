@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,17 +25,6 @@ from tests.reconciler.controller.bed import Bed, open_bed
 from tools.standin.registry import Registry
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def registry() -> Iterator[Registry]:
-    with Registry() as running:
-        yield running
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,18 +10,6 @@ import pytest
 from tests.cli.preview.asking import Asked
 from tests.reconciler.controller.bed import open_bed
 from tools.standin.registry import Registry
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
-def registry() -> Iterator[Registry]:
-    """The stand-in registry; each bed puts it back in order."""
-    with Registry() as running:
-        yield running
 
 
 @pytest.fixture

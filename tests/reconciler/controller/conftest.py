@@ -1,24 +1,12 @@
 """Fixtures of the controller's tests: a cluster of fakes with a whole reconciler in it."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.reconciler.controller.bed import Bed, open_bed
 from tools.standin.registry import Registry
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
-def registry() -> Iterator[Registry]:
-    """The stand-in registry; each bed puts it back in order."""
-    with Registry() as running:
-        yield running
 
 
 @pytest.fixture

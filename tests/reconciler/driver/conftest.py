@@ -16,6 +16,7 @@ import pytest
 
 from reconciler.driver import DriverSettings, Operation, OperationKind, StackDriver
 from tests.reconciler.driver import driver_programs
+from tests.reconciler.driver.sessions import with_driver
 
 Answer = TypeVar("Answer")
 STAND_IN = Path(__file__).with_name("stand_in_cli.py")
@@ -52,16 +53,7 @@ class StandIn:
 
     def run_fresh(self, use: Callable[[StackDriver], Coroutine[Any, Any, Answer]], **changes: Any) -> Answer:
         """Start a driver with other settings, use it, close it."""
-
-        async def session() -> Answer:
-            driver = StackDriver(replace(self.settings, **changes))
-            await driver.start()
-            try:
-                return await use(driver)
-            finally:
-                await driver.close(grace_seconds=0)
-
-        return self.runner.run(session())
+        return self.runner.run(with_driver(replace(self.settings, **changes), use))
 
 
 @dataclass(frozen=True)

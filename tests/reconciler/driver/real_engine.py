@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from reconciler.driver import DriverSettings, FailureReason, Outcome, StackDriver
 from tests.reconciler.driver import driver_programs
 from tests.reconciler.driver.conftest import make_operation
+from tests.reconciler.driver.sessions import with_driver
 from tools.toolchain.builds import program_path
 
 Answer = TypeVar("Answer")
@@ -37,15 +38,7 @@ class Engine:
         )
 
     def run(self, use: Callable[[StackDriver], Coroutine[Any, Any, Answer]], **changes: Any) -> Answer:
-        async def session() -> Answer:
-            driver = StackDriver(replace(self.settings, **changes))
-            await driver.start()
-            try:
-                return await use(driver)
-            finally:
-                await driver.close(grace_seconds=0)
-
-        return asyncio.run(session())
+        return asyncio.run(with_driver(replace(self.settings, **changes), use))
 
     def up(self, count: int = 2, **changes: Any) -> Outcome:
         return self.run(lambda driver: driver.run(up(count)), **changes)

@@ -22,6 +22,7 @@ from reconciler.driver.sessions import read_stat
 from tests.reconciler.driver import driver_programs
 from tests.reconciler.driver.conftest import descendants, make_operation, until
 from tests.reconciler.driver.driver_programs import Cluster
+from tests.reconciler.driver.sessions import with_driver
 from tools.toolchain.builds import program_path
 from tools.toolchain.plugins import prepare_pulumi_home
 
@@ -40,15 +41,7 @@ class Bench:
         self.settings = settings
 
     def run(self, use: Callable[[StackDriver], Coroutine[Any, Any, Answer]]) -> Answer:
-        async def session() -> Answer:
-            driver = StackDriver(self.settings)
-            await driver.start()
-            try:
-                return await use(driver)
-            finally:
-                await driver.close(grace_seconds=0)
-
-        return asyncio.run(session())
+        return asyncio.run(with_driver(self.settings, use))
 
     def operation(self, count: int, value: str = "1", kind: OperationKind = OperationKind.UP) -> Operation:
         program = partial(driver_programs.declare_config_maps, self.cluster, count, value)

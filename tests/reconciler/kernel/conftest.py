@@ -10,11 +10,6 @@ from tests.fakes.apiserver import FakeApiServer
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def server() -> AsyncIterator[FakeApiServer]:
     async with FakeApiServer() as running:
         yield running

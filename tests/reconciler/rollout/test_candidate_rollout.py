@@ -284,11 +284,7 @@ def test_a_terminating_store_is_waited_for() -> None:
 def test_manual_promotion_parks_until_the_revision_is_named() -> None:
     world, stable = world_with_stable()
     world.spec = {**world.spec, "rollout": {"promotion": "Manual"}}
-    wanted = world.wants("laya:multilingual")
-    world.reconcile()
-    world.prefetched(wanted)
-    world.reconcile()
-    world.pods_ready(wanted)
+    wanted = world.ready("laya:multilingual")
     decision = world.reconcile()
     assert decision.status.phase is Phase.AWAITING_PROMOTION
     assert selected(decision) == stable

@@ -41,18 +41,8 @@ def outcome(
     )
 
 
-def ready(world: World, model: str) -> RevisionStatus:
-    """Take a candidate to the gate, with all of its Pods model-ready."""
-    wanted = world.wants(model)
-    world.reconcile()
-    world.prefetched(wanted)
-    world.reconcile()
-    world.pods_ready(wanted)
-    return wanted
-
-
 def passed(world: World, model: str) -> RevisionStatus:
-    wanted = ready(world, model)
+    wanted = world.ready(model)
     world.reconcile()
     knows(world, outcome=outcome(wanted, EvaluationResult.PASSED))
     world.reconcile()
@@ -68,7 +58,7 @@ def test_without_an_evaluation_there_is_nothing_to_pass() -> None:
 
 def test_a_ready_candidate_is_scored_before_anything_else() -> None:
     world = evaluating()
-    wanted = ready(world, "laya:en")
+    wanted = world.ready("laya:en")
     decision = world.reconcile()
     assert decision.evaluate
     assert decision.status.phase is Phase.EVALUATING
@@ -83,7 +73,7 @@ def test_a_ready_candidate_is_scored_before_anything_else() -> None:
 
 def test_a_candidate_that_passed_is_promoted_with_its_figures() -> None:
     world = evaluating()
-    wanted = ready(world, "laya:en")
+    wanted = world.ready("laya:en")
     world.reconcile()
     knows(world, outcome=outcome(wanted, EvaluationResult.PASSED))
     decision = world.reconcile()
@@ -98,7 +88,7 @@ def test_a_candidate_that_failed_is_rejected_and_the_stable_serves_on() -> None:
     world = evaluating()
     stable = passed(world, "laya:en")
     knows(world, outcome=None)
-    wanted = ready(world, "laya:multilingual")
+    wanted = world.ready("laya:multilingual")
     world.reconcile()
     knows(world, outcome=outcome(wanted, EvaluationResult.FAILED, "accuracy 0.7 < 0.8"))
     decision = world.reconcile()
@@ -117,7 +107,7 @@ def test_a_candidate_that_failed_is_rejected_and_the_stable_serves_on() -> None:
 )
 def test_a_data_set_that_cannot_be_used_holds_the_candidate_and_rejects_it_at_the_deadline(reason: Reason) -> None:
     world = evaluating()
-    ready(world, "laya:en")
+    world.ready("laya:en")
     knows(world, obstacle=Refusal(reason=reason, message="look"))
     decision = world.reconcile()
     assert decision.status.phase is Phase.EVALUATING
@@ -134,7 +124,7 @@ def test_a_data_set_that_cannot_be_used_holds_the_candidate_and_rejects_it_at_th
 
 def test_a_held_candidate_goes_on_when_the_data_set_is_there() -> None:
     world = evaluating()
-    wanted = ready(world, "laya:en")
+    wanted = world.ready("laya:en")
     knows(world, obstacle=Refusal(reason=Reason.DATASET_NOT_FOUND, message="no"))
     world.reconcile()
     knows(world)
@@ -145,7 +135,7 @@ def test_a_held_candidate_goes_on_when_the_data_set_is_there() -> None:
 
 def test_a_malformed_data_set_rejects_at_once() -> None:
     world = evaluating()
-    ready(world, "laya:en")
+    world.ready("laya:en")
     knows(world, obstacle=Refusal(reason=Reason.DATASET_INVALID, message="line 3: no JSON"), hopeless=True)
     decision = world.reconcile()
     assert decision.status.phase is Phase.FAILED
@@ -154,7 +144,7 @@ def test_a_malformed_data_set_rejects_at_once() -> None:
 
 def test_a_missing_baseline_is_waited_for_and_ends_as_a_timeout() -> None:
     world = evaluating()
-    ready(world, "laya:en")
+    world.ready("laya:en")
     knows(world, obstacle=Refusal(reason=Reason.BASELINE_UNAVAILABLE, message="the stable answers 401"))
     assert condition(world.reconcile(), ConditionType.EVALUATED).reason == Reason.BASELINE_UNAVAILABLE
     world.passes(601)
@@ -165,7 +155,7 @@ def test_a_missing_baseline_is_waited_for_and_ends_as_a_timeout() -> None:
 
 def test_scoring_that_does_not_end_is_a_timeout() -> None:
     world = evaluating(timeouts={"evaluating": "1m"})
-    ready(world, "laya:en")
+    world.ready("laya:en")
     world.reconcile()
     world.passes(60)
     assert world.reconcile().status.phase is Phase.EVALUATING, "strictly greater"
@@ -177,7 +167,7 @@ def test_scoring_that_does_not_end_is_a_timeout() -> None:
 def test_an_undecided_candidate_is_never_promoted(policy: str) -> None:
     statistics = {"method": "paired", "nonInferiorityMargin": "0.02", "onUndecided": policy}
     world = evaluating(evaluation={**GATE, "statistics": statistics})
-    wanted = ready(world, "laya:en")
+    wanted = world.ready("laya:en")
     world.reconcile()
     verdict = outcome(wanted, EvaluationResult.UNDECIDED, "340 more items of refund would decide")
     knows(world, outcome=verdict)
@@ -245,7 +235,7 @@ def test_an_approval_of_yesterdays_data_set_is_not_honoured(changed: dict[str, s
 
 def test_a_candidate_that_loses_its_pods_while_it_is_scored_starts_again() -> None:
     world = evaluating()
-    wanted = ready(world, "laya:en")
+    wanted = world.ready("laya:en")
     world.reconcile()
     world.pods_ready(wanted, 0)
     decision = world.reconcile()

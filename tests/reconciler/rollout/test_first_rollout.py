@@ -48,11 +48,7 @@ def test_a_filled_store_starts_the_pods_but_no_traffic() -> None:
 
 def test_promotion_waits_for_every_replica() -> None:
     world = World(spec={"replicas": 2})
-    wanted = world.wants("laya:en")
-    world.reconcile()
-    world.prefetched(wanted)
-    world.reconcile()
-    world.pods_ready(wanted, 1)
+    wanted = world.ready("laya:en", 1)
     assert world.reconcile().status.stable_revision is None
     world.pods_ready(wanted, 2)
     decision = world.reconcile()
@@ -249,11 +245,7 @@ def test_starting_that_takes_too_long_is_rejected() -> None:
 
 def test_a_promoted_model_is_ready_only_once_clients_can_reach_it() -> None:
     world = World()
-    wanted = world.wants("laya:en")
-    world.reconcile()
-    world.prefetched(wanted)
-    world.reconcile()
-    world.pods_ready(wanted)
+    world.ready("laya:en")
     promoted = world.reconcile()
     assert "Promoted" in told(promoted)
     assert promoted.status.phase is Phase.STARTING
@@ -266,11 +258,7 @@ def test_a_promoted_model_is_ready_only_once_clients_can_reach_it() -> None:
 @pytest.mark.parametrize(("age", "told_again"), [(0, True), (600, True), (601, False)])
 def test_a_starting_process_tells_a_recent_promotion_again_as_the_same_event(age: int, told_again: bool) -> None:
     world = World()
-    wanted = world.wants("laya:en")
-    world.reconcile()
-    world.prefetched(wanted)
-    world.reconcile()
-    world.pods_ready(wanted)
+    world.ready("laya:en")
     (first,) = (event for event in world.reconcile().events if event.reason == "Promoted")
     world.passes(age)
     assert recent_promotion(world.status, world.now) == (first if told_again else None)

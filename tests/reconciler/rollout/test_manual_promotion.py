@@ -13,11 +13,7 @@ from tests.reconciler.rollout.worlds import World, condition, selected, told
 def parked_world() -> tuple[World, RevisionStatus, RevisionStatus]:
     world = World(spec={"rollout": {"promotion": "Manual"}})
     stable = world.rolled_out("laya:en")
-    wanted = world.wants("laya:multilingual")
-    world.reconcile()
-    world.prefetched(wanted)
-    world.reconcile()
-    world.pods_ready(wanted)
+    wanted = world.ready("laya:multilingual")
     world.reconcile()
     assert world.status.phase is Phase.AWAITING_PROMOTION
     return world, stable, wanted
@@ -89,9 +85,5 @@ def test_a_candidate_that_is_abandoned_waits_for_nothing() -> None:
 
 def test_a_new_candidate_asks_anew() -> None:
     world, _, _ = parked_world()
-    wanted = world.wants("nli:latest")
-    world.reconcile()
-    world.prefetched(wanted)
-    world.reconcile()
-    world.pods_ready(wanted)
+    world.ready("nli:latest")
     assert "AwaitingPromotion" in told(world.reconcile())

@@ -72,11 +72,7 @@ def test_5_6_step_2_what_a_promotion_records() -> None:
     world = serving_world()
     old = world.status.stable_revision
     world.passes(100)
-    wanted = world.wants("laya:multilingual")
-    world.reconcile()
-    world.prefetched(wanted)
-    world.reconcile()
-    world.pods_ready(wanted)
+    wanted = world.ready("laya:multilingual")
     decision = world.reconcile()
     status = decision.status
     assert status.stable_revision == wanted
@@ -243,11 +239,7 @@ def test_5_9_without_a_window_nothing_is_rolled_back() -> None:
 def test_which_promotion_policy_parks_a_ready_candidate(rollout: dict[str, Any], first: bool, parked: bool) -> None:
     world = World() if first else serving_world()
     world.spec = {**world.spec, "rollout": rollout}
-    wanted = world.wants("laya:multilingual")
-    world.reconcile()
-    world.prefetched(wanted)
-    world.reconcile()
-    world.pods_ready(wanted)
+    wanted = world.ready("laya:multilingual")
     decision = world.reconcile()
     assert (decision.status.phase is Phase.AWAITING_PROMOTION) is parked
     assert (decision.status.stable_revision == wanted) is not parked

@@ -208,13 +208,18 @@ class World:
         """Set what the Pods of a revision report."""
         self.revisions[wanted.hash] = replace(self.revisions[wanted.hash], serving=pods)
 
-    def rolled_out(self, model: str) -> RevisionStatus:
-        """Take `model` all the way to Ready; return its revision."""
+    def ready(self, model: str, pods: int = 1) -> RevisionStatus:
+        """Take `model` to where so many of its Pods have just become model-ready; return its revision."""
         wanted = self.wants(model)
         self.reconcile()
         self.prefetched(wanted)
         self.reconcile()
-        self.pods_ready(wanted, int(self.spec.get("replicas", 1)))
+        self.pods_ready(wanted, pods)
+        return wanted
+
+    def rolled_out(self, model: str) -> RevisionStatus:
+        """Take `model` all the way to Ready; return its revision."""
+        wanted = self.ready(model, int(self.spec.get("replicas", 1)))
         self.reconcile()
         self.reconcile()
         return wanted

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reconciler.rollout import Decision, Facts, RevisionFacts, decide
-from tools.model_checker import Hazard, Property, Scope, Start, check
+from tools.model_checker import Property, Scope, Start, check
 from tools.model_checker.judge import Decide
 
 
@@ -68,7 +68,7 @@ def promotion_is_told_by_every_pass(facts: Facts) -> Decision:
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_a_fault_is_found_with_a_run_that_shows_it(fault: Decide, broken: Property) -> None:
-    report = check(Scope(depth=1, start=Start.SERVING, without=frozenset(Hazard)), fault)
+    report = check(Scope(depth=1, start=Start.SERVING), fault)
     assert report.violation is not None, str(report)
     assert report.violation.broken is broken, str(report)
     assert report.trace
