@@ -68,7 +68,9 @@ def as_of_0_3(obj: Object) -> Object:
     obj["metadata"].get("annotations", {}).pop("pulumi.com/patchForce", None)
     if obj["kind"] == "Deployment":
         container = obj["spec"]["template"]["spec"]["containers"][0]
-        container["env"] = [*container["env"], {"name": "OLLAYA_FORGOTTEN", "value": "1"}]
+        known = [variable for variable in container["env"] if variable["name"] != "OLLAYA_KEEP_ALIVE"]
+        container["env"] = [*known, {"name": "OLLAYA_FORGOTTEN", "value": "1"}]
+        container["livenessProbe"]["periodSeconds"] = 30
     return obj
 
 
