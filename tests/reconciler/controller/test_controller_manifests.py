@@ -80,3 +80,18 @@ async def test_one_that_is_sound_is_left_alone(bed: Bed) -> None:
     await live_on(bed)
     assert job(bed, revision) == before
     assert not {"ManifestRepaired", "ManifestInvalid"} & set(bed.events)
+
+
+async def test_somebody_elses_under_its_name_is_never_touched(bed: Bed) -> None:
+    revision = await caching(bed)
+    harm(bed, revision, deleted=True)
+    metadata = {"name": f"router-manifest-{revision}", "namespace": "default"}
+    bed.server.put("v1", "configmaps", {"kind": "ConfigMap", "metadata": metadata, "data": {"theirs": "1"}})
+    await live_on(bed)
+    assert job(bed, revision)[1] is False
+    bed.kubelet.prefetch = lambda _: None
+    await bed.settle()
+    bed.declare(model="laya:multilingual", rollout={"stabilization": "0s"})
+    await bed.settle()
+    await bed.advance(40)
+    assert bed.get(CONFIG_MAPS, f"router-manifest-{revision}")["data"] == {"theirs": "1"}

@@ -1,0 +1,38 @@
+"""Which kubeconfig a command takes: what kubectl would, or the account of the Pod it runs in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.connection import kubeconfig_file, kubeconfig_or_account
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    return tmp_path
+
+
+def test_the_option_goes_before_the_variable_and_that_before_the_home_directory(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert kubeconfig_file(None) == home / ".kube" / "config"
+    monkeypatch.setenv("KUBECONFIG", "first:second")
+    assert kubeconfig_file(None) == Path("first")
+    assert kubeconfig_file("given") == Path("given")
+
+
+def test_only_where_nothing_is_named_and_no_file_is_there_the_pods_account_counts(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert kubeconfig_or_account(None) is None
+    assert kubeconfig_or_account(Path("missing")) == Path("missing")
+    monkeypatch.setenv("KUBECONFIG", "missing-too")
+    assert kubeconfig_or_account(None) == Path("missing-too")
+    monkeypatch.delenv("KUBECONFIG")
+    (home / ".kube").mkdir()
+    (home / ".kube" / "config").touch()
+    assert kubeconfig_or_account(None) == home / ".kube" / "config"
