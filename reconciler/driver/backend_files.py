@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from reconciler.driver.errors import BackendFilesError
 
@@ -47,6 +47,13 @@ class DirectoryFiles:
             for path in paths:
                 (self._root / path).unlink(missing_ok=True)
 
+    def delete_matching(self, directory: str, patterns: Iterable[str]) -> None:
+        """Delete the files at any depth below a directory whose names match one of the glob patterns."""
+        with _explained():
+            for pattern in patterns:
+                for path in (self._root / directory).rglob(pattern):
+                    path.unlink(missing_ok=True)
+
 
 @contextmanager
 def _explained() -> Iterator[None]:
@@ -71,6 +78,20 @@ def open_files(backend_url: str) -> BackendFiles:
 
         return BucketFiles.at(backend_url)
     raise BackendFilesError("the state backend must be a file:// or s3:// URL")
+
+
+def url_for_cli(backend_url: str) -> str:
+    """The backend's URL for a CLI that may be killed at any moment.
+
+    In a directory the CLI keeps attributes beside each file, which it does not replace in one step: killed in between,
+    it leaves a state that it cannot read any more. It is told to keep none (`metadata`, a parameter of Go CDK's
+    fileblob), whatever the URL says.
+    """
+    parts = urlsplit(backend_url)
+    if parts.scheme != "file":
+        return backend_url
+    others = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "metadata"]
+    return urlunsplit(parts._replace(query=urlencode([*others, ("metadata", "skip")])))
 
 
 def file_backend_root(backend_url: str) -> Path:

@@ -10,6 +10,7 @@ from collections import defaultdict
 
 _CHECKPOINT_ENDS = ("", ".gz")
 _BACKUP_ENDS = (".bak", ".bak.attrs")
+_SIDECAR_END = ".attrs"
 
 
 def stacks_directory(project: str) -> str:
@@ -30,6 +31,11 @@ def locks_directory(project: str, stack: str) -> str:
 def checkpoint_names(stack: str) -> tuple[str, ...]:
     """Names that a stack's state may have in the directory of states, plain and compressed."""
     return tuple(f"{stack}.json{end}" for end in _CHECKPOINT_ENDS)
+
+
+def sidecar_names(stack: str) -> tuple[str, ...]:
+    """Names that the attributes of a stack's state may have, which a CLI run by hand writes beside it."""
+    return tuple(f"{name}{_SIDECAR_END}" for name in checkpoint_names(stack))
 
 
 def stack_names(names: list[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from reconciler.driver.backend_files import url_for_cli
 from reconciler.driver.operation import OperationKind
 from reconciler.driver.settings import DriverSettings
 
@@ -106,7 +107,7 @@ def cli_environment(settings: DriverSettings, ambient: Mapping[str, str], tempor
         "USER": ambient.get("USER") or settings.project,
         "TMPDIR": str(temporary),
         "PULUMI_HOME": str(settings.pulumi_home),
-        "PULUMI_BACKEND_URL": settings.backend_url,
+        "PULUMI_BACKEND_URL": url_for_cli(settings.backend_url),
         **_passphrase(settings.passphrase_file),
         **_ENGINE_ENVIRONMENT,
     }

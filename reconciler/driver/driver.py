@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 import time
 from collections.abc import Callable
@@ -24,6 +25,8 @@ from reconciler.driver.operation import Failure, FailureReason, Operation, Outco
 from reconciler.driver.settings import DriverSettings
 from reconciler.driver.versions import check_tools
 from reconciler.driver.worker_pool import WorkerPool
+
+_LOG = logging.getLogger(__name__)
 
 
 class StackDriver:
@@ -57,9 +60,16 @@ class StackDriver:
             WorkerLostError: A worker process does not come up.
         """
         housekeeping.prepare_directories(self._settings)
+        await self._remove_half_written()
         await check_tools(self._settings)
         await self._pool.start()
         self._open = True
+
+    async def _remove_half_written(self) -> None:
+        try:
+            await asyncio.to_thread(housekeeping.remove_half_written, self._settings)
+        except BackendFilesError as error:
+            _LOG.warning("files that a killed CLI left may stay in the backend: %s", error)
 
     async def close(self, grace_seconds: float) -> None:
         """Refuse new operations, let running ones end for `grace_seconds`, stop the rest, end the workers.

@@ -12,11 +12,14 @@ from tempfile import mkdtemp
 from urllib.parse import urlsplit
 
 from reconciler.driver import backend_layout as layout
-from reconciler.driver.backend_files import BackendFiles, file_backend_root
+from reconciler.driver.backend_files import BackendFiles, DirectoryFiles, file_backend_root
 from reconciler.driver.settings import DriverSettings
 
 DELETIONS_AT_ONCE = 100
 """Files of history that go after one operation; where much has piled up, the next operations go on."""
+
+HALF_WRITTEN = ("*.attrs", "*.tmp")
+"""Files that only a CLI stopped in the middle of a write leaves, and attributes, which are never asked for."""
 
 
 def prepare_directories(settings: DriverSettings) -> None:
@@ -61,13 +64,27 @@ def remove_remains(files: BackendFiles, project: str, stack: str) -> None:
 
 
 def discard_state(files: BackendFiles, project: str, stack: str) -> None:
-    """Delete a stack's state, which the CLI cannot do while it is unreadable.
+    """Delete a stack's state, and what may keep the CLI from reading it: it cannot remove what is unreadable.
 
     Raises:
         BackendFilesError: The backend does not let it.
     """
     directory = layout.stacks_directory(project)
-    files.delete(f"{directory}/{name}" for name in layout.checkpoint_names(stack))
+    names = (*layout.checkpoint_names(stack), *layout.sidecar_names(stack))
+    files.delete(f"{directory}/{name}" for name in names)
+
+
+def remove_half_written(settings: DriverSettings) -> None:
+    """Delete what a CLI that was killed while it wrote may have left in a directory. Only while no operation runs.
+
+    The attributes beside a state are not replaced in one step, and a state beside broken ones cannot be read; nobody
+    needs them, so all go. A bucket has neither.
+
+    Raises:
+        BackendFilesError: The directory does not let it.
+    """
+    if urlsplit(settings.backend_url).scheme == "file":
+        DirectoryFiles(file_backend_root(settings.backend_url)).delete_matching(".pulumi", HALF_WRITTEN)
 
 
 def is_known_missing(settings: DriverSettings, stack: str) -> bool:

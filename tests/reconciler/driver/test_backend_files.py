@@ -90,6 +90,15 @@ def test_a_removed_stack_leaves_nothing(backend: tuple[BackendFiles, Put]) -> No
     assert files.names(states) == ["another.json.gz"]
 
 
+def test_a_state_is_thrown_away_with_what_keeps_it_from_being_read(backend: tuple[BackendFiles, Put]) -> None:
+    files, put = backend
+    states = layout.stacks_directory(PROJECT)
+    for name in (f"{STACK}.json.gz", f"{STACK}.json.gz.attrs", f"{STACK}.json", "another.json.gz.attrs"):
+        put(f"{states}/{name}")
+    housekeeping.discard_state(files, PROJECT, STACK)
+    assert files.names(states) == ["another.json.gz.attrs"]
+
+
 def test_old_history_goes_in_portions_oldest_first(
     backend: tuple[BackendFiles, Put], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.driver import DriverSettings, FailureReason, IncompatibleToolError, Operation, OperationKind, messages
-from reconciler.driver.backend_files import file_backend_root
+from reconciler.driver.backend_files import file_backend_root, url_for_cli
 from reconciler.driver.backend_layout import superseded_history_files
 from reconciler.driver.command import cli_environment
 from reconciler.driver.events import MAX_DIAGNOSTICS, EngineReport, EventCollector
@@ -140,6 +140,19 @@ def test_the_newest_entries_stay_whole(times: set[int], keep: int) -> None:
 )
 def test_a_file_backend_is_a_directory(url: str, root: Path) -> None:
     assert file_backend_root(url) == root
+    assert file_backend_root(url_for_cli(url)) == root
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("file:///var/lib/state", "file:///var/lib/state?metadata=skip"),
+        ("file://~/my%20state?no_tmp_dir=&metadata=", "file://~/my%20state?no_tmp_dir=&metadata=skip"),
+        ("s3://states/blue?region=eu-1&metadata=x", "s3://states/blue?region=eu-1&metadata=x"),
+    ],
+)
+def test_the_cli_keeps_no_attributes_beside_a_state(url: str, told: str) -> None:
+    assert url_for_cli(url) == told
 
 
 # --- process table

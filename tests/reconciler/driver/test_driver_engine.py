@@ -120,6 +120,19 @@ def test_a_kill_in_mid_operation_is_recovered_by_the_next(engine: Engine, tmp_pa
     assert list(engine.locks.iterdir()) == []
 
 
+def test_a_state_beside_half_written_files_is_read_after_a_restart(engine: Engine) -> None:
+    assert engine.run(lambda driver: driver.run(up(2))).failure is None
+    assert not list(engine.state.rglob("*.attrs"))
+    (checkpoint,) = engine.state.rglob(f"stacks/*/{STACK}.json.gz")
+    remains = [checkpoint.with_name(f"{checkpoint.name}{end}") for end in (".attrs", ".bak.attrs", ".18a.tmp")]
+    for file in remains:
+        file.touch()
+    after = engine.run(lambda driver: driver.run(up(2)))
+    assert after.failure is None
+    assert after.changes == {"same": 3}
+    assert not any(file.exists() for file in remains)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_cli_killed_at_any_moment_is_recovered_by_the_next(engine: Engine, seed: int) -> None:
     delay = random.Random(seed).uniform(0.02, 0.6)  # noqa: S311 -- a repeatable spread of moments
