@@ -84,7 +84,7 @@ def test_the_cli_sees_the_settings_and_no_pulumi_variable_of_ours(
     (call,) = stand_in.calls()
     environment = call["environment"]
     assert environment["AWS_REGION"] == "eu-central-1"
-    assert environment["PULUMI_BACKEND_URL"] == stand_in.settings.backend_url
+    assert environment["PULUMI_BACKEND_URL"] == f"{stand_in.settings.backend_url}?metadata=skip"
     assert environment["PULUMI_HOME"] == str(stand_in.settings.pulumi_home)
     assert "PULUMI_K8S_DELETE_UNREACHABLE" not in environment
     assert environment["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "true"
@@ -488,9 +488,8 @@ def test_history_is_pruned_after_what_writes_it(stand_in: StandIn, tmp_path: Pat
         (history / f"{stack}-{time}.history.json.gz").touch()
     states = tmp_path / "state/.pulumi/stacks/decisionmodel"
     states.mkdir(parents=True)
-    for end in (".bak", ".bak.attrs"):
-        (states / f"{stack}.json.gz{end}").touch()
-        (states / f"{stack}-2.json.gz{end}").touch()
+    for name in (stack, f"{stack}-2"):
+        (states / f"{name}.json.gz.bak").touch()
 
     async def use(driver: StackDriver) -> None:
         await driver.run(make_operation(OperationKind.PREVIEW))
@@ -502,10 +501,7 @@ def test_history_is_pruned_after_what_writes_it(stand_in: StandIn, tmp_path: Pat
         ]
         await driver.run(make_operation(OperationKind.REMOVE))
         assert list(history.iterdir()) == []
-        assert sorted(path.name for path in states.iterdir()) == [
-            f"{stack}-2.json.gz.bak",
-            f"{stack}-2.json.gz.bak.attrs",
-        ]
+        assert [path.name for path in states.iterdir()] == [f"{stack}-2.json.gz.bak"]
 
     stand_in.run_fresh(use, history_entries=2, backend_url=f"file://{tmp_path}/state")
 
