@@ -83,6 +83,8 @@ _CANDIDATES = {
 }
 _MISBEHAVING = {
     "laya:en-wrong-device": replace(_GOOD, switches={"device": "metal"}),
+    "laya:en-on-gpu": replace(_GOOD, switches={"device": "cuda:0"}),
+    "laya:en-wrong-digest": replace(_GOOD, switches={"digest": "0" * 64}),
     "laya:en-unpinned": replace(_GOOD, switches={"unpinned": 3600}),
     "laya:en-no-load": replace(_GOOD, switches={"load_failure": "the graph has an operator that this build lacks"}),
     "laya:en-slow": replace(_GOOD, load_seconds=8.0),

@@ -9,6 +9,7 @@ method       path               effect
 GET          ``/switches``      the switches of the process, as JSON
 PUT          ``/switches``      replace them all by the JSON object sent; 422 names what is wrong
 PATCH        ``/switches``      change those sent, ``null`` switches off
+GET          ``/requests``      how often the API answered what: ``{"GET /api/ps 200": 3}``
 POST         ``/kill``          kill the child of ``{"model": name}``; of every model for ``{}``
 ===========  =================  ==============================================================================
 """
@@ -21,14 +22,18 @@ from .errors import ApiError
 from .http_message import Request, Response, error_response, json_response
 from .residency import Residency
 from .switches import SwitchBoard, SwitchError, Switches, parse_switches
+from .tally import RequestTally
 
 
 class Control:
     """The application of the control listener; `on_turn` hears of every new setting."""
 
-    def __init__(self, board: SwitchBoard, residency: Residency, on_turn: Callable[[Switches], None]) -> None:
+    def __init__(
+        self, board: SwitchBoard, residency: Residency, tally: RequestTally, on_turn: Callable[[Switches], None]
+    ) -> None:
         self._board = board
         self._residency = residency
+        self._tally = tally
         self._on_turn = on_turn
 
     def __call__(self, request: Request) -> Response:
@@ -48,6 +53,8 @@ class Control:
                 return self._turn(request.json_object())
             case "PATCH", "/switches":
                 return self._turn({**self._board.current.as_json(), **request.json_object()})
+            case "GET", "/requests":
+                return json_response(self._tally.as_json())
             case "POST", "/kill":
                 model = request.json_object().get("model")
                 return json_response({"killed": self._residency.kill(model if isinstance(model, str) else None)})

@@ -24,6 +24,7 @@ from .routes import Routes
 from .settings import Settings, parse_settings
 from .store import Store
 from .switches import SwitchBoard, Switches
+from .tally import RequestTally
 
 DRAIN_SECONDS: Final = 5.0
 REAP_SECONDS: Final = 0.5
@@ -59,7 +60,8 @@ class Daemon:
         endpoints = Endpoints(
             settings, self.store, catalog, self.board, self.residency, decisions, self._pulls, presets
         )
-        self._routes = Routes(endpoints)
+        self._tally = RequestTally()
+        self._routes = Routes(endpoints, self._tally)
         self._exit_process = exit_process
         self._exit_timer: threading.Timer | None = None
         self._servers: list[HttpServer] = []
@@ -80,7 +82,7 @@ class Daemon:
         if address.host in {"127.0.0.1", "localhost"} and address.port != 0:
             self._try_to_listen_on_ipv6(address.port)
         if self.settings.control is not None:
-            control = Control(self.board, self.residency, self._reschedule_exit)
+            control = Control(self.board, self.residency, self._tally, self._reschedule_exit)
             self._listen(HttpServer((self.settings.control.host, self.settings.control.port), control))
         threading.Thread(target=self._reap_until_stopped, daemon=True).start()
         self._schedule_exit(self.board.current)

@@ -167,18 +167,19 @@ class Endpoints:
         loaded = resident.loaded
         on_disk = self._on_disk(loaded.model.name)
         size = loaded.model.manifest.size
+        switches = self.board.current.over(loaded.parameters.switches)
         entry = {
             "name": resident.name,
             "model": resident.name,
             "size": size,
-            "digest": loaded.model.digest,
+            "digest": switches.digest or loaded.model.digest,
             "details": details(on_disk, loaded.precision),
             "expires_at": None if resident.expires_at is None else rfc3339(resident.expires_at),
             "size_vram": 0 if loaded.device == "cpu" else size,
             "context_length": on_disk.config.context_length if on_disk else 0,
             "device": loaded.device,
         }
-        return faults.with_field_set(entry, self.board.current, dropped=_NEW_PS_FIELDS)
+        return faults.with_field_set(entry, switches, dropped=_NEW_PS_FIELDS)
 
     def _on_disk(self, name: ModelName) -> StoredModel | None:
         try:

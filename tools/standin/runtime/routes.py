@@ -13,6 +13,7 @@ from .endpoints import Endpoints
 from .errors import ApiError
 from .http_message import Request, Response, error_response
 from .switches import Switches
+from .tally import RequestTally
 
 Endpoint = Callable[[Request], Response]
 
@@ -24,11 +25,12 @@ _BLOBS: Final = "/api/blobs/"
 class Routes:
     """The application of the daemon's port: a request in, a response out, never an exception of the contract."""
 
-    def __init__(self, endpoints: Endpoints) -> None:
+    def __init__(self, endpoints: Endpoints, tally: RequestTally) -> None:
         self._endpoints = endpoints
         self._settings = endpoints.settings
         self._board = endpoints.board
         self._table = _table(endpoints)
+        self._tally = tally
 
     def __call__(self, request: Request) -> Response:
         """Return the response, with its request id; a vanished client is a ConnectionError."""
@@ -41,6 +43,7 @@ class Routes:
         except Exception:  # noqa: BLE001 - a bug in one request must not cost the daemon: it is a 500 and a log line
             _log.exception("internal error path=%s", request.path)
             response = error_response(ApiError("INTERNAL", "internal error"))
+        self._tally.count(request.method, request.path, response.status)
         _log.debug("request method=%s path=%s status=%d", request.method, request.path, response.status)
         return replace(response, headers={**response.headers, **id_headers(request), **_cors(request)})
 

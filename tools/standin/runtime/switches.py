@@ -11,6 +11,7 @@ name                  type                         effect
 gpu                   "none", "working", "broken"  what `OLLAYA_DEVICE` finds: explicit cuda fails to load unless
                                                    working, auto falls back to the CPU
 device                string                       device reported by `/api/ps`, whatever was configured
+digest                string                       digest reported by `/api/ps`, whatever was loaded
 unpinned              number, seconds              a pin is taken as this residency
 crash_after           integer >= 1                 the model's child dies after this many answers
 load_failure          string                       every load fails with this text
@@ -53,7 +54,7 @@ from .errors import StandinError
 _ENVIRONMENT_PREFIX: Final = "OLLAYA_STANDIN_"
 _CHOICES: Final = {"gpu": ("none", "working", "broken"), "field_set": ("old", "current", "future")}
 _PROCESS_ONLY: Final = frozenset({"field_set", "pull_start_failure", "backoff_scale"})
-_STRINGS: Final = frozenset({"device", "load_failure"})
+_STRINGS: Final = frozenset({"device", "digest", "load_failure"})
 _FLAGS: Final = frozenset(
     {"load_hangs", "inference_crash", "truncated", "queue_full", "unauthorized", "html_error", "invalid_json"}
     | {"hung", "pull_start_failure"}
@@ -73,6 +74,7 @@ class Switches:
 
     gpu: str | None = None
     device: str | None = None
+    digest: str | None = None
     unpinned: float | None = None
     crash_after: int | None = None
     load_failure: str | None = None

@@ -20,6 +20,8 @@ ONNX_TAGS = [
     "laya:en-worse",
     "laya:en-overconfident",
     "laya:en-wrong-device",
+    "laya:en-on-gpu",
+    "laya:en-wrong-digest",
     "laya:en-unpinned",
     "laya:en-no-load",
     "laya:en-slow",
@@ -132,7 +134,8 @@ def test_candidates_order_by_quality(catalogue: Catalogue) -> None:
 
 def test_models_that_behave_set_no_switch(catalogue: Catalogue) -> None:
     misbehaving = {tag for tag in ONNX_TAGS if behaviour(catalogue, tag)["switches"]}
-    assert misbehaving == {"laya:en-wrong-device", "laya:en-unpinned", "laya:en-no-load", "laya:en-crash"}
+    wrong = {f"laya:en-{what}" for what in ("wrong-device", "on-gpu", "wrong-digest", "unpinned")}
+    assert misbehaving == {*wrong, "laya:en-no-load", "laya:en-crash"}
 
 
 def test_the_router_names_its_targets(catalogue: Catalogue) -> None:

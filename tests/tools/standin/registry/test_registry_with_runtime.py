@@ -97,6 +97,12 @@ def test_the_wrong_device(daemon: Daemon) -> None:
     assert loaded(daemon)["device"] == "metal"
 
 
+def test_the_wrong_digest(registry: Registry, daemon: Daemon) -> None:
+    pull(daemon, "laya:en-wrong-digest")
+    assert load(daemon, "laya:en-wrong-digest") == 200
+    assert loaded(daemon)["digest"] == "0" * 64 != registry.digest("laya:en-wrong-digest")
+
+
 def test_an_unpinned_model(daemon: Daemon) -> None:
     pull(daemon, "laya:en-unpinned")
     assert load(daemon, "laya:en-unpinned") == 200

@@ -41,6 +41,7 @@ def load(daemon: Daemon, model: str) -> Answer:
         ("laya:en-large", "cpu", True),
         ("jevk5:latest", "cpu", True),
         ("laya:en-wrong-device", "metal", True),
+        ("laya:en-on-gpu", "cuda:0", True),
         ("laya:en-unpinned", "cpu", False),
     ],
 )

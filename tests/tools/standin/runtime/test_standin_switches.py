@@ -115,6 +115,25 @@ def test_old_and_future_field_sets(daemon: Daemon) -> None:
     assert "x_unknown" in call(f"{daemon.base_url}/api/ps").json["models"][0]
 
 
+def test_a_foreign_digest_is_reported_while_the_switch_is_on(daemon: Daemon) -> None:
+    load(daemon)
+    digest = call(f"{daemon.base_url}/api/ps").json["models"][0]["digest"]
+    turn(daemon, digest="f" * 64)
+    assert call(f"{daemon.base_url}/api/ps").json["models"][0]["digest"] == "f" * 64
+    turn(daemon)
+    assert call(f"{daemon.base_url}/api/ps").json["models"][0]["digest"] == digest
+
+
+def test_the_control_listener_counts_what_the_api_answered(daemon: Daemon) -> None:
+    turn(daemon, unauthorized=True)
+    load(daemon)
+    turn(daemon)
+    load(daemon)
+    load(daemon)
+    counted = {"POST /api/decide 401": 1, "POST /api/decide 200": 2}
+    assert call(f"{daemon.control_url}/requests").json == counted
+
+
 def test_a_child_can_be_killed_from_outside(daemon: Daemon) -> None:
     load(daemon)
     assert call(f"{daemon.control_url}/kill", {"model": "none:1"}).json == {"killed": 0}
