@@ -13,19 +13,17 @@ import yaml
 from api.keys import KIND
 from cli.connection import ClusterOptions
 from cli.forecast import Forecast
-from cli.forecast.objects import Action
 from cli.manifests.sources import read_manifests
 from cli.preview.environments import default_settings
 from cli.preview.reading import ModelPreview, Question, preview
 from policy import Configuration
 from reconciler.controller.watched import BY_KIND, CONFIG_MAPS
+from tests.cli.preview.happenings import KINDS, Happening, Key, Snapshot, happenings, snapshot
 from tests.fakes.apistore import Change
 from tests.reconciler.controller.bed import KEY, Bed
 from tests.reconciler.controller.clocks import START
 
-_KINDS = ("PersistentVolumeClaim", "Job", "Deployment", "PodDisruptionBudget", "Service")
-Snapshot = dict[tuple[str, str], Any]
-Keys = set[tuple[str, str]]
+_RESOURCES = tuple(CONFIG_MAPS if kind == CONFIG_MAPS.kind else BY_KIND[kind] for kind in KINDS)
 
 
 @dataclass
@@ -77,38 +75,23 @@ class Asked:
         return only.forecast
 
     def snapshot(self) -> Snapshot:
-        """What the cluster holds of the DecisionModel, without what only the cluster writes."""
-        found: Snapshot = {}
-        for resource in (*(BY_KIND[kind] for kind in _KINDS), CONFIG_MAPS):
-            for obj in self.bed.objects(resource):
-                metadata = {key: obj["metadata"].get(key) for key in ("labels", "annotations")}
-                found[resource.kind, obj["metadata"]["name"]] = deepcopy((metadata, obj.get("spec")))
-        return found
+        """What the cluster holds of the DecisionModel."""
+        return snapshot(deepcopy([obj for resource in _RESOURCES for obj in self.bed.objects(resource)]))
 
-    async def carry_out(self, annotations: dict[str, str] | None = None, **spec: Any) -> dict[Action, Keys]:
+    async def carry_out(self, annotations: dict[str, str] | None = None, **spec: Any) -> set[Happening]:
         """Apply the manifest and let everything happen; return what became of the objects."""
         before = self.snapshot()
-        created: Keys = set()
+        created: set[Key] = set()
         self.bed.server.store.listeners.append(lambda change: created.update(_created(change)))
         self.bed.declare(annotations=annotations, **spec)
         await self.bed.settle()
         await self.bed.advance(301)
         await self.bed.advance(11)
-        after = self.snapshot()
-        return {
-            Action.CREATE: created,
-            Action.CHANGE: {key for key in {*before} & {*after} if before[key] != after[key]},
-            Action.DELETE: {*before} - {*after},
-        }
+        return happenings(before, self.snapshot(), created)
 
 
-def _created(change: Change) -> Iterator[tuple[str, str]]:
+def _created(change: Change) -> Iterator[Key]:
     """Yield what a change of the store created of the kinds that a forecast speaks of."""
     new = change.new
-    if change.old is None and new is not None and new.get("kind") in (*_KINDS, CONFIG_MAPS.kind):
+    if change.old is None and new is not None and new.get("kind") in KINDS:
         yield new["kind"], new["metadata"]["name"]
-
-
-def by_action(told: Forecast) -> dict[Action, Keys]:
-    """What a forecast says becomes of objects."""
-    return {action: {(each.kind, each.name) for each in told.objects if each.action is action} for action in Action}

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from cli.forecast import Outcome
 from cli.forecast.forecast import Restart
-from tests.cli.preview.asking import Asked, by_action
+from tests.cli.preview.asking import Asked
+from tests.cli.preview.changes import IN_PLACE, NEW_REVISIONS, SERVING, Spec
+from tests.cli.preview.happenings import predicted
 from tests.reconciler.controller.bed import Bed
 from tools.standin.registry.names import TagName
 
 pytestmark = pytest.mark.anyio
-
-RESOURCES = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "3", "memory": "2Gi"}}
-NEW_REVISIONS: dict[str, dict[str, Any]] = {
-    "model": {"model": "laya:en-better"},
-    "device": {"device": "cuda"},
-    "resources": {"resources": RESOURCES},
-    "image": {"image": "registry.example.com/own@sha256:" + "ab" * 32},
-    "runtimeVersion": {"runtimeVersion": "0.11.0"},
-    "scheduling": {"scheduling": {"nodeSelector": {"pool": "models"}}},
-    "model and replicas": {"model": "laya:en-better", "replicas": 2},
-    "model, stopping first": {"model": "laya:en-better", "rollout": {"strategy": "Recreate"}},
-    "model and a small store": {"model": "laya:en-better", "cache": {"size": "1Gi"}},
-}
-IN_PLACE: dict[str, dict[str, Any]] = {
-    "replicas": {"replicas": 3},
-    "cache.size grows": {"cache": {"size": "20Gi"}},
-    "cache.size shrinks": {"cache": {"size": "1Gi"}},
-    "cache.storageClassName": {"cache": {"storageClassName": "fast"}},
-    "cache.accessModes": {"cache": {"accessModes": ["ReadWriteMany"]}},
-    "auth": {"auth": {"apiKeySecretRef": {"name": "keys", "key": "api-key"}}},
-    "rollout": {"rollout": {"stabilization": "1m"}},
-}
 
 
 def layer_bytes(bed: Bed, digest: str) -> int:
@@ -47,13 +26,13 @@ def layer_bytes(bed: Bed, digest: str) -> int:
 
 
 @pytest.mark.parametrize("change", NEW_REVISIONS.values(), ids=NEW_REVISIONS)
-async def test_a_new_revision_comes_as_predicted(asked: Asked, change: dict[str, Any]) -> None:
+async def test_a_new_revision_comes_as_predicted(asked: Asked, change: Spec) -> None:
     asked.allow(allow_image_override=True)
     asked.bed.start()
-    old = await asked.bed.rolled_out()
+    old = await asked.bed.rolled_out(**SERVING)
 
-    told = await asked.forecast(**change)
-    happened = await asked.carry_out(**change)
+    told = await asked.forecast(**{**SERVING, **change})
+    happened = await asked.carry_out(**{**SERVING, **change})
 
     stable = asked.bed.status.stable_revision
     assert stable is not None
@@ -63,7 +42,7 @@ async def test_a_new_revision_comes_as_predicted(asked: Asked, change: dict[str,
     assert (told.before.hash, told.after.hash, told.after.digest) == (old, stable.hash, stable.digest)
     assert told.after.image == stable.image
     assert told.download == layer_bytes(asked.bed, stable.digest)
-    assert by_action(told) == happened
+    assert predicted(told) == happened
 
 
 async def test_a_first_rollout_comes_as_predicted(asked: Asked) -> None:
@@ -76,7 +55,7 @@ async def test_a_first_rollout_comes_as_predicted(asked: Asked) -> None:
     assert told.after is not None
     assert (told.outcome, told.before, told.after.hash) == (Outcome.NEW_REVISION, None, stable.hash)
     assert told.download == layer_bytes(asked.bed, stable.digest)
-    assert by_action(told) == happened
+    assert predicted(told) == happened
 
 
 async def test_a_pinned_digest_comes_as_predicted(asked: Asked) -> None:
@@ -93,22 +72,22 @@ async def test_a_pinned_digest_comes_as_predicted(asked: Asked) -> None:
     assert told.after is not None
     assert (told.after.hash, told.after.digest, stable.digest) == (stable.hash, digest, digest)
     assert told.download == layer_bytes(asked.bed, digest)
-    assert by_action(told) == happened
+    assert predicted(told) == happened
 
 
 @pytest.mark.parametrize("change", IN_PLACE.values(), ids=IN_PLACE)
-async def test_a_change_in_place_comes_as_predicted(asked: Asked, change: dict[str, Any]) -> None:
+async def test_a_change_in_place_comes_as_predicted(asked: Asked, change: Spec) -> None:
     asked.bed.put_secret("keys", "sesame")
     asked.bed.start()
-    old = await asked.bed.rolled_out()
+    old = await asked.bed.rolled_out(**SERVING)
 
-    told = await asked.forecast(**change)
-    happened = await asked.carry_out(**change)
+    told = await asked.forecast(**{**SERVING, **change})
+    happened = await asked.carry_out(**{**SERVING, **change})
 
     stable = asked.bed.status.stable_revision
     assert stable is not None
     assert told.after is not None
     assert (told.outcome, told.after.hash, stable.hash) == (Outcome.IN_PLACE, old, old)
     assert told.download is None
-    assert by_action(told) == happened
+    assert predicted(told) == happened
     assert told.restart is (Restart.OUTAGE if "auth" in change else Restart.NONE)

@@ -14,7 +14,9 @@ from cli.forecast.forecast import Restart
 from cli.forecast.worst_case import Impact
 from policy import read_configuration
 from reconciler.engine.images import RuntimeVersion, RuntimeVersionPolicy
-from tests.cli.preview.asking import Asked, by_action
+from tests.cli.preview.asking import Asked
+from tests.cli.preview.changes import REFUSED
+from tests.cli.preview.happenings import predicted
 from tests.reconciler.controller.bed import KEY
 from tests.reconciler.controller.kubelet import Failed
 from tools.standin.registry.failures import Status
@@ -87,22 +89,12 @@ async def test_one_tag_is_asked_for_once(asked: Asked) -> None:
 # Refusals.
 
 
-REFUSALS: list[tuple[dict[str, Any], str]] = [
-    ({"model": "models.example.com/laya:en"}, "RegistryNotAllowed"),
-    ({"model": "a/b/c/d:en"}, "InvalidModelName"),
-    ({"image": "registry.example.com/own:1"}, "ImageOverrideNotAllowed"),
-    ({"runtimeVersion": "0.1.0"}, "RuntimeVersionUnsupported"),
-    ({"runtimeVersion": "0.99.0"}, "UnpinnedRuntimeImage"),
-    ({"model": "laya:missing"}, "ModelNotFound"),
-]
-
-
 @pytest.mark.parametrize("serving", [False, True], ids=["first", "serving"])
 async def test_what_the_reconciler_refuses_is_refused_with_its_reason(asked: Asked, *, serving: bool) -> None:
     if serving:
         asked.bed.start()
         await asked.bed.rolled_out()
-    for spec, expected in REFUSALS:
+    for spec, expected in REFUSED.values():
         told = await asked.forecast(**spec)
         assert (reason(told), told.objects) == (expected, ()), spec
 
@@ -148,7 +140,7 @@ async def test_a_revision_that_was_rejected_before_needs_the_retry_annotation(as
     assert [each.path for each in again.fields] == [f"metadata.annotations[{RETRY_ANNOTATION}]"]
     asked.bed.kubelet.prefetch = lambda _: None
     happened = await asked.carry_out({RETRY_ANNOTATION: "once-more"}, model="laya:en-better")
-    assert by_action(again) == happened
+    assert predicted(again) == happened
 
 
 # What cannot be told.
@@ -252,7 +244,7 @@ async def test_a_rollout_under_way_is_told(asked: Asked) -> None:
     assert third.outcome is Outcome.NEW_REVISION
     assert "is abandoned" in third.notes[0]
     asked.bed.kubelet.prefetch = lambda _: None
-    assert by_action(third) == await asked.carry_out(model="laya:en-equal")
+    assert predicted(third) == await asked.carry_out(model="laya:en-equal")
 
 
 async def test_a_newer_operator_rolls_only_where_it_is_followed(asked: Asked) -> None:

@@ -1,5 +1,6 @@
 """The registry's two hosts on the wire: sends what `site` decided, disturbances included."""
 
+import re
 import threading
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -11,6 +12,8 @@ from tools.standin.registry.replies import Reply
 from tools.standin.registry.site import Host, Site
 
 _SLICE = 1 << 20
+_ORIGIN = re.compile(r"\Ahttps?://[^/]*", re.IGNORECASE)
+"""What whoever goes through a proxy puts in front of the path (RFC 9112, section 3.2.2)."""
 
 
 class HostHandler(BaseHTTPRequestHandler):
@@ -46,7 +49,8 @@ class HostHandler(BaseHTTPRequestHandler):
         """Print nothing: the site remembers every request."""
 
     def _reply(self) -> tuple[Reply, Span]:
-        return self._site.answer(self._host, self.command, self.path, tuple(self.headers.items()))
+        path = _ORIGIN.sub("", self.path)
+        return self._site.answer(self._host, self.command, path, tuple(self.headers.items()))
 
     def _send_head(self, reply: Reply, span: Span) -> None:
         self.send_response(reply.status)

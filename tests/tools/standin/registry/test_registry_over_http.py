@@ -84,6 +84,11 @@ class TestManifests:
         assert answer.headers["ETag"]
         assert "Docker-Content-Digest" not in answer.headers
 
+    def test_whoever_names_the_whole_address_as_to_a_proxy_is_answered_alike(self, registry: Registry) -> None:
+        answer = ask(registry.base_url, f"http://registry.test:8080{MANIFEST}")
+        assert (answer.status, answer.body) == (200, registry.manifest("laya:en"))
+        assert [request.path for request in registry.requests] == [MANIFEST]
+
     def test_an_unknown_tag_is_an_html_page(self, registry: Registry) -> None:
         answer = ask(registry.base_url, "/v2/library/laya/manifests/none")
         assert (answer.status, answer.headers.get_content_type()) == (404, "text/html")
