@@ -7,16 +7,9 @@ declarations happens in it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-from pulumi import ResourceOptions
-from pulumi_kubernetes import Provider
-
-from components.desired import DesiredStack, Owner
+from components.desired import DesiredStack
 from components.manifests import render_stack
-from components.revision import Model
-
-_PROVIDER_NAME: Final = "kubernetes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +32,12 @@ def converge(desired: DesiredStack, provider: ProviderSettings) -> None:
     Raises:
         ComponentsError: The desired stack cannot be rendered; nothing is declared then.
     """
-    rendered = render_stack(desired)
-    Model(desired.owner.name, rendered, ResourceOptions(provider=_kubernetes(desired.owner, provider)))
+    # Whoever asks for the program imports this module; the engine's SDKs, slow and large, come where it runs.
+    from components.declaration import declare  # noqa: PLC0415
 
-
-def _kubernetes(owner: Owner, settings: ProviderSettings) -> Provider:
-    # Creates are server-side applies with this version of the plugin, so what a killed operation left behind is taken
-    # over. Later versions need `upsert_existing_objects` for that, an option that this SDK does not have yet.
-    return Provider(
-        _PROVIDER_NAME,
-        namespace=owner.namespace,
-        kubeconfig=settings.kubeconfig,
-        cluster_identifier=settings.cluster_identifier,
-        # A changed ConfigMap is otherwise deleted first.
-        enable_config_map_mutable=True,
+    declare(
+        render_stack(desired),
+        desired.owner,
+        kubeconfig=provider.kubeconfig,
+        cluster_identifier=provider.cluster_identifier,
     )

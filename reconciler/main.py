@@ -266,7 +266,7 @@ def _driver_settings(options: Options) -> DriverSettings:
         pulumi_home=options.pulumi_home,
         backend_url=options.backend_url,
         work_directory=options.work_directory,
-        preload=("components.program",),
+        preload=("components.declaration",),
     )
     return settings if options.stack_workers is None else replace(settings, workers=options.stack_workers)
 

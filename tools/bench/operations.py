@@ -130,7 +130,7 @@ def measure(environment: Environment, rounds: int, progress: Progress) -> tuple[
         backend_url=f"file://{directory / 'driver-state'}",
         work_directory=directory / "driver-work",
         workers=1,
-        preload=("components.program",),
+        preload=("components.declaration",),
     )
     fresh_namespace(environment.kubectl, NAMESPACE)
     with _reconciler_away(environment.kubectl):

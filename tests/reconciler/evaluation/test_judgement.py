@@ -183,11 +183,11 @@ def test_a_worker_process_can_be_asked() -> None:
     assert decode(judgement.document).verdict == judgement.verdict
 
 
-def test_the_reconciler_itself_needs_no_numpy() -> None:
+def test_the_reconciler_itself_needs_neither_numpy_nor_the_engines_sdk() -> None:
     modules = ("evidence", "parameters", "paired_accuracy", "planner", "validity", "verdict", "weighing")
     program = (
-        f"import sys; from reconciler.evaluation import {', '.join(modules)};"
-        "print({'numpy', 'scipy'} & set(sys.modules))"
+        f"import sys, reconciler.main; from reconciler.evaluation import {', '.join(modules)};"
+        "print({'numpy', 'scipy', 'pulumi', 'pulumi_kubernetes'} & set(sys.modules))"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
