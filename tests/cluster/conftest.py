@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count
 
 import pytest
 
-from tests.cluster.observing import Bench
+from tests.cluster.observing import Bench, fresh_namespace
 from tools.deploy import PulumiStack
 from tools.environment import Environment
 from tools.kubectl import wait_until
-
-_numbers = count(1)
 
 
 @pytest.fixture(scope="session")
@@ -26,13 +23,10 @@ def operator(environment: Environment, platform: PulumiStack) -> Environment:
 
 
 @pytest.fixture
-def bench(operator: Environment, request: pytest.FixtureRequest) -> Iterator[Bench]:
+def bench(operator: Environment) -> Iterator[Bench]:
     """A namespace for one test, and what it needs to look around in it."""
-    namespace = f"t{next(_numbers)}"
-    kubectl = operator.kubectl
-    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    yield Bench(operator, namespace)
-    kubectl.delete("namespace", namespace, "default", "--wait=false")
+    with fresh_namespace(operator) as bench:
+        yield bench
 
 
 @pytest.fixture

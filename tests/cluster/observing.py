@@ -7,8 +7,10 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
+from api.keys import GATE
 from tools.environment import CONTROL_PORT, REGISTRY, Environment
 from tools.kubectl import Kubectl, wait_until
 from tools.observer import Asking, Object, condition, is_observed, phase
@@ -17,7 +19,10 @@ SYSTEM = "decision-model-operator-system"
 OPERATOR = "decision-model-operator-controller-manager"
 RUNTIME_PORT, RUNTIME_CONTROL_PORT = 11435, 11436
 SMALL = {"requests": {"cpu": "20m", "memory": "32Mi"}}
+SERVICE_LABEL = "kubernetes.io/service-name"
 OWNED_KINDS = "deployments,jobs,persistentvolumeclaims,services,poddisruptionbudgets,configmaps,pods,replicasets"
+
+_numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,17 @@ class Bench:
         """Wait until the Service selects a revision."""
         wait_until(f"traffic of {name} to be on {revision}", lambda: self.selected(name) == revision, 30)
 
+    def serving_pods(self, name: str, revision: str) -> list[Object]:
+        """Return the Pods of a revision's Deployment."""
+        selector = f"decisionmodel.io/name={name},decisionmodel.io/revision={revision}"
+        return self.kubectl.list("pods", self.namespace, selector)
+
+    def endpoints(self, name: str) -> set[str]:
+        """Return the names of the Pods that a Service sends requests to."""
+        slices = self.kubectl.list("endpointslices", self.namespace, f"{SERVICE_LABEL}={name}")
+        listed = (each for item in slices for each in item.get("endpoints") or ())
+        return {each["targetRef"]["name"] for each in listed if each["conditions"].get("ready")}
+
     def children(self, name: str) -> dict[str, list[str]]:
         """Return the names of all objects that carry the DecisionModel's name label, by kind."""
         listed = self.kubectl.run(
@@ -130,25 +146,55 @@ class Bench:
         """Turn failure switches of the runtime in a serving Pod."""
         self.proxied(self.namespace, f"pod/{pod}", RUNTIME_CONTROL_PORT, "/switches", "PATCH", switches)
 
+    def runtime_requests(self, pod: str) -> dict[str, int]:
+        """Return how often the runtime in a serving Pod answered what, as `GET /api/ps 200`."""
+        return dict(json.loads(self.proxied(self.namespace, f"pod/{pod}", RUNTIME_CONTROL_PORT, "/requests")))
+
     def unload(self, pod: str, model: str) -> None:
         """Let the runtime in a serving Pod drop its model from memory, as memory pressure would."""
-        self.proxied(
-            self.namespace, f"pod/{pod}", RUNTIME_PORT, "/api/decide", "POST", {"model": model, "keep_alive": 0}
-        )
+        self.load(pod, model, 0)
+
+    def load(self, pod: str, model: str, keep_alive: int | str, key: str = "") -> None:
+        """Let the runtime in a serving Pod load a model for that long, -1 for ever, as every client may."""
+        body = {"model": model, "keep_alive": keep_alive}
+        self.proxied(self.namespace, f"pod/{pod}", RUNTIME_PORT, "/api/decide", "POST", body, key)
 
     def proxied(
-        self, namespace: str, workload: str, port: int, path: str, method: str = "GET", body: Any = None
+        self, namespace: str, workload: str, port: int, path: str, method: str = "GET", body: Any = None, key: str = ""
     ) -> str:
         """Send one HTTP request to a Pod from inside it, with the Python that every image here has."""
         program = (
             "import sys,urllib.request as u;"
             "j={'Content-Type':'application/json'};"
+            "k=sys.argv[4];j.update({'Authorization':'Bearer '+k} if k else {});"
             "r=u.Request(sys.argv[1],sys.argv[3].encode() or None,j,method=sys.argv[2]);"
             "sys.stdout.write(u.urlopen(r,timeout=10).read().decode())"
         )
         data = "" if body is None else json.dumps(body)
-        url = f"http://127.0.0.1:{port}{path}"
-        return self.kubectl.run("exec", workload, "-n", namespace, "--", "python3", "-c", program, url, method, data)
+        request = (f"http://127.0.0.1:{port}{path}", method, data, key)
+        return self.kubectl.run("exec", workload, "-n", namespace, "--", "python3", "-c", program, *request)
+
+
+@contextmanager
+def fresh_namespace(environment: Environment) -> Iterator[Bench]:
+    """Look around in a namespace that did not exist before; it is deleted at the end, without waiting for that."""
+    namespace = f"t{next(_numbers)}"
+    environment.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    yield Bench(environment, namespace)
+    environment.kubectl.delete("namespace", namespace, "default", "--wait=false")
+
+
+@contextmanager
+def without_reconciler(kubectl: Kubectl) -> Iterator[None]:
+    """Stop the reconciler for a while; it runs again at the end, whatever happens meanwhile."""
+    deployment = (f"deployment/{OPERATOR}", "-n", SYSTEM)
+    kubectl.run("scale", *deployment, "--replicas=0")
+    try:
+        wait_until("the reconciler to be gone", lambda: not kubectl.list("pods", SYSTEM), 90)
+        yield
+    finally:
+        kubectl.run("scale", *deployment, "--replicas=1")
+    kubectl.run("rollout", "status", *deployment, "--timeout=120s", timeout=150)
 
 
 def decision_model(name: str, namespace: str, model: str, **spec: Any) -> Object:
@@ -168,6 +214,11 @@ def is_serving_its_spec(model: Object) -> bool:
     replicas = status.get("replicas", {})
     wanted = model["spec"].get("replicas", 1)
     return bool(stable.get("model") == model["spec"]["model"] and replicas.get("modelReady") == wanted)
+
+
+def gate(pod: Object) -> Object:
+    """Return the readiness gate's condition of a Pod, empty before the first probe."""
+    return dict(condition(pod, GATE))
 
 
 def reason(model: Object, type_: str) -> str:

@@ -13,23 +13,17 @@ from tools.observer import phase
 pytestmark = pytest.mark.cluster
 
 BROKEN = {"model": "laya:en-worse", "digest": "0" * 64}
-SERVICE = "kubernetes.io/service-name"
 SLOW = {"kind": "stall", "after_bytes": 1, "seconds": 15}
-
-
-def ready_endpoints(bench: Bench, name: str) -> int:
-    slices = bench.kubectl.list("endpointslices", bench.namespace, f"{SERVICE}={name}")
-    return sum(bool(each["conditions"].get("ready")) for item in slices for each in item.get("endpoints") or ())
 
 
 def test_a_model_that_leaves_memory_leaves_the_service_until_it_is_back(bench: Bench) -> None:
     bench.declare("router")
     bench.wait_ready("router")
     (pod,) = bench.kubectl.list("pods", bench.namespace, "decisionmodel.io/name=router,decisionmodel.io/revision")
-    wait_until("the endpoint", lambda: ready_endpoints(bench, "router") == 1, 30)
+    wait_until("the endpoint", lambda: len(bench.endpoints("router")) == 1, 30)
     bench.unload(pod["metadata"]["name"], "laya:en")
-    wait_until("the gate to close", lambda: ready_endpoints(bench, "router") == 0, 90)
-    wait_until("the model to be loaded and proved again", lambda: ready_endpoints(bench, "router") == 1, 60)
+    wait_until("the gate to close", lambda: not bench.endpoints("router"), 90)
+    wait_until("the model to be loaded and proved again", lambda: len(bench.endpoints("router")) == 1, 60)
     bench.wait_ready("router", 60)
 
 

@@ -13,14 +13,9 @@ pytestmark = pytest.mark.cluster
 RECREATE = {"strategy": "Recreate", "timeouts": {"starting": "1m"}}
 
 
-def pods(bench: Bench, name: str, revision: str) -> list[str]:
-    selector = f"decisionmodel.io/name={name},decisionmodel.io/revision={revision}"
-    return [pod["metadata"]["name"] for pod in bench.kubectl.list("pods", bench.namespace, selector)]
-
-
 def turn_bad(bench: Bench, name: str, revision: str) -> None:
     """Let one runtime of a promoted revision lose its model, and load it on another device when it is asked to."""
-    pod = pods(bench, name, revision)[0]
+    pod = bench.serving_pods(name, revision)[0]["metadata"]["name"]
     bench.runtime(pod, {"device": "metal"})
     bench.unload(pod, "laya:en-better")
 
@@ -31,12 +26,12 @@ def test_the_stable_makes_room_and_comes_back_when_its_successor_fails(bench: Be
     bench.edit("router", model="laya:en-better")
     second = bench.wait_ready("router", 120)["status"]["stableRevision"]["hash"]
     assert bench.told("router", "StableStopped") == 1
-    assert pods(bench, "router", first) == []
+    assert bench.serving_pods("router", first) == []
     bench.wait_selected("router", second)
     # What cannot load is given up after a minute, and the revision that made room for it starts again.
     bench.edit("router", model="laya:en-no-load")
     bench.wait("router", "stopped", lambda dm: dm["status"].get("stableStoppedForRevision"), 60)
-    wait_until("the stable's Pods to go", lambda: not pods(bench, "router", second), 60)
+    wait_until("the stable's Pods to go", lambda: not bench.serving_pods("router", second), 60)
     rejected = bench.wait_rejected("router", 150)
     assert rejected["status"]["failedRevision"]["reason"] == "StartTimeout"
     bench.wait("router", "restored", lambda dm: reason(dm, "Ready") == "CandidateRejected", 90)
@@ -68,5 +63,5 @@ def test_a_promoted_revision_that_turns_bad_is_rolled_back(bench: Bench) -> None
             assert bench.told(name, "RolledBackAfterPromotion") == 1
             bench.wait_selected(name, before[name])
     assert bench.told("roomy", "StableRestored")
-    wait_until("the failed revision to go", lambda: not pods(bench, "swift", after["swift"]), 60)
+    wait_until("the failed revision to go", lambda: not bench.serving_pods("swift", after["swift"]), 60)
     assert phase(bench.model("roomy")) == "RolledBack"
