@@ -114,7 +114,8 @@ def after_inspection(
     """Decide what an inspection changes (spec section 6.4).
 
     An open gate survives `TOLERATED_FAILURES` rounds that teach nothing, as they occur while a key is rotated. A
-    model that is gone closes it at once, and has to be loaded again.
+    model that is gone closes it at once, and has to be loaded again. So has one that is not pinned, since any client's
+    `keep_alive` replaces the pin and only another load sets it again.
     """
     verdict = judge(inspection, expected)
     if isinstance(inspection, RuntimeCallError):
@@ -122,8 +123,8 @@ def after_inspection(
         if gate_open and failures <= TOLERATED_FAILURES:
             return Reinspection(memory=replace(memory, failures=failures), verdict=None)
         return Reinspection(memory=ProbeMemory(), verdict=verdict)
-    loaded = bool(_entries_of(expected, inspection))
-    return Reinspection(memory=replace(memory, failures=0) if loaded else ProbeMemory(), verdict=verdict)
+    warm = bool(_entries_of(expected, inspection)) and verdict.reason is not GateReason.NOT_PINNED
+    return Reinspection(memory=replace(memory, failures=0) if warm else ProbeMemory(), verdict=verdict)
 
 
 def needs_warm_up(

@@ -99,6 +99,22 @@ async def test_a_model_that_is_gone_from_memory_closes_the_gate_and_is_loaded_ag
     assert bed.status.phase == "Ready"
 
 
+async def test_a_pin_that_a_client_replaced_is_set_again_by_the_next_probe(bed: Bed) -> None:
+    await bed.rolled_out()
+    runtime = bed.runtime
+
+    def pin() -> None:
+        runtime.pinned = True
+
+    runtime.pinned, runtime.on_load = False, pin
+    await bed.advance(61)
+    assert bed.gate() == ("False", "NotPinned")
+
+    await bed.advance(4.1)
+    assert bed.gate() == ("True", "ModelReady")
+    assert bed.status.phase == "Ready"
+
+
 async def test_other_bytes_in_memory_close_an_open_gate(bed: Bed) -> None:
     await bed.rolled_out()
     bed.runtime.digest = "0" * 64

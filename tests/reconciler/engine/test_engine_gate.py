@@ -123,6 +123,13 @@ def test_a_missing_model_closes_the_gate_at_once_and_must_be_loaded_again() -> N
     assert (step.verdict.ready, step.memory) == (False, ProbeMemory())
 
 
+def test_a_model_that_is_not_pinned_must_be_loaded_again_which_pins_it() -> None:
+    unpinned = replace(LOADED, pinned=False)
+    step = after_inspection(ProbeMemory(warmed_up_for=T0), (unpinned,), EXPECTED, gate_open=True)
+    assert step.verdict is not None
+    assert (step.verdict.reason, step.memory) == (GateReason.NOT_PINNED, ProbeMemory())
+
+
 @pytest.mark.parametrize("change", [{"digest": OTHER}, {"device": "metal"}, {"pinned": False}])
 def test_a_mismatch_closes_the_gate_at_once(change: dict[str, str | bool]) -> None:
     step = after_inspection(ProbeMemory(), (replace(LOADED, **change),), EXPECTED, gate_open=True)  # type: ignore[arg-type]  # one field at a time
