@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
@@ -69,7 +70,7 @@ class Shared:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     root = tmp_path_factory.mktemp("driver")
     executable = root / "pulumi"
-    executable.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STAND_IN}" "$@"\n')
+    executable.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "{STAND_IN}" "$@"\n')
     executable.chmod(0o755)
     settings = DriverSettings(
         pulumi=executable,
@@ -79,6 +80,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
         workers=1,
         plugins=(),
         grace_seconds=0.5,
+        history_entries=2,
     )
     driver = StackDriver(settings)
     with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as environment:
@@ -101,6 +103,16 @@ def stand_in(shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return result
 
 
+@pytest.fixture
+def states(shared: Shared) -> Iterator[Path]:
+    """The directory of the stacks' states in the shared driver's backend, empty; other tests do without a backend."""
+    backend = Path(shared.settings.backend_url.removeprefix("file://"), ".pulumi")
+    directory = backend / "stacks" / "decisionmodel"
+    directory.mkdir(parents=True)
+    yield directory
+    shutil.rmtree(backend)
+
+
 def make_operation(
     kind: OperationKind = OperationKind.UP, stack: str = "shop.fraud.1a2b3c4d", **changes: Any
 ) -> Operation:
@@ -115,7 +127,7 @@ async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     async with asyncio.timeout(seconds):
         # The conditions are of other processes, which set no event.
         while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.02)
 
 
 def exists(pid: int) -> bool:

@@ -2,6 +2,8 @@
 
 The directory named by STAND_IN holds `answers.json`, a mapping from command (`up`, `stack init`, …) to the answers
 of its successive calls (the last one repeats), and receives `calls.jsonl` and, where asked, files with pids.
+
+It is started hundreds of times, without `site` (-S), so it imports little before it knows that it needs more.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,8 @@ def _answer(answer: dict[str, Any]) -> int:
 
 
 def _start_provider() -> None:
+    import subprocess  # noqa: PLC0415 -- few answers have a provider
+
     # As the CLI does: a process group of its own in the same session, here deaf to SIGTERM and holding our pipes.
     code = "import signal, threading; signal.signal(signal.SIGTERM, signal.SIG_IGN); threading.Event().wait()"
     provider = subprocess.Popen([sys.executable, "-S", "-c", code], process_group=0)
@@ -82,7 +85,10 @@ def _start_provider() -> None:
 
 
 def _send_events(events: list[Any]) -> None:
-    import grpc  # type: ignore[import-untyped]  # noqa: PLC0415 -- slow, and most answers send no events
+    import site  # noqa: PLC0415 -- as all below: slow, and most answers send no events
+
+    site.main()
+    import grpc  # type: ignore[import-untyped]  # noqa: PLC0415
     from pulumi.runtime.proto import events_pb2, events_pb2_grpc  # noqa: PLC0415
 
     address = sys.argv[sys.argv.index("--event-log") + 1].removeprefix("tcp://")

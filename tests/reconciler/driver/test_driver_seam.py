@@ -372,20 +372,17 @@ def test_a_stack_that_stays_missing_ends_in_a_failure(stand_in: StandIn) -> None
     ],
 )
 def test_a_stack_whose_file_is_missing_is_created_without_a_first_try(
-    stand_in: StandIn, tmp_path: Path, files: list[str], commands: list[str]
+    stand_in: StandIn, states: Path, files: list[str], commands: list[str]
 ) -> None:
-    stacks = tmp_path / "state/.pulumi/stacks/decisionmodel"
-    stacks.mkdir(parents=True)
     for name in files:
-        (stacks / name).touch()
-    assert run_one(stand_in, make_operation(), backend_url=f"file://{tmp_path}/state").failure is None
+        (states / name).touch()
+    assert run_one(stand_in, make_operation()).failure is None
     assert stand_in.commands() == commands
 
 
-def test_a_stack_that_cannot_be_created_is_a_failure(stand_in: StandIn, tmp_path: Path) -> None:
-    (tmp_path / "state/.pulumi/stacks/decisionmodel").mkdir(parents=True)
+def test_a_stack_that_cannot_be_created_is_a_failure(stand_in: StandIn, states: Path) -> None:
     stand_in.answers(stack_init=[{"exit": 255, "stderr": "error: read-only file system"}])
-    outcome = run_one(stand_in, make_operation(), backend_url=f"file://{tmp_path}/state")
+    outcome = run_one(stand_in, make_operation())
     assert reason_of(outcome) is FailureReason.BACKEND_UNREACHABLE
     assert stand_in.commands() == ["stack init"]
 
@@ -480,38 +477,35 @@ def test_temporary_directories_go_with_their_operation(stand_in: StandIn) -> Non
     assert list(stand_in.settings.temporary_directory.iterdir()) == []
 
 
-def test_history_is_pruned_after_what_writes_it(stand_in: StandIn, tmp_path: Path) -> None:
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_history_is_pruned_after_what_writes_it(stand_in: StandIn, states: Path) -> None:
     stack = "shop.fraud.1a2b3c4d"
-    history = tmp_path / "state/.pulumi/history/decisionmodel" / stack
+    history = states.parents[1] / "history/decisionmodel" / stack
     history.mkdir(parents=True)
     for time in range(5):
         (history / f"{stack}-{time}.history.json.gz").touch()
-    states = tmp_path / "state/.pulumi/stacks/decisionmodel"
-    states.mkdir(parents=True)
     for name in (stack, f"{stack}-2"):
         (states / f"{name}.json.gz.bak").touch()
 
     async def use(driver: StackDriver) -> None:
         await driver.run(make_operation(OperationKind.PREVIEW))
-        assert len(list(history.iterdir())) == 5
+        assert len(names(history)) == 5
         await driver.run(make_operation())
-        assert sorted(path.name for path in history.iterdir()) == [
-            f"{stack}-3.history.json.gz",
-            f"{stack}-4.history.json.gz",
-        ]
+        assert names(history) == [f"{stack}-3.history.json.gz", f"{stack}-4.history.json.gz"]
         await driver.run(make_operation(OperationKind.REMOVE))
-        assert list(history.iterdir()) == []
-        assert [path.name for path in states.iterdir()] == [f"{stack}-2.json.gz.bak"]
+        assert names(history) == []
+        assert names(states) == [f"{stack}-2.json.gz.bak"]
 
-    stand_in.run_fresh(use, history_entries=2, backend_url=f"file://{tmp_path}/state")
+    stand_in.run(use)
 
 
-def test_stacks_are_listed_by_name_whatever_is_in_them(stand_in: StandIn, tmp_path: Path) -> None:
-    directory = tmp_path / "state/.pulumi/stacks/decisionmodel"
-    directory.mkdir(parents=True)
+def test_stacks_are_listed_by_name_whatever_is_in_them(stand_in: StandIn, states: Path) -> None:
     for name in ("b.json.gz", "b.json.gz.bak", "b.json.gz.attrs", "a.json", "b.json"):
-        (directory / name).write_text("unreadable")
-    assert stand_in.run_fresh(StackDriver.stacks, backend_url=f"file://{tmp_path}/state") == ("a", "b")
+        (states / name).write_text("unreadable")
+    assert stand_in.run(StackDriver.stacks) == ("a", "b")
 
 
 def test_a_list_that_cannot_be_read_raises(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -522,9 +516,8 @@ def test_a_list_that_cannot_be_read_raises(stand_in: StandIn, monkeypatch: pytes
         stand_in.run_fresh(StackDriver.stacks, backend_url=nowhere)
 
 
-def test_an_unreadable_state_is_thrown_away_only_with_its_stack(stand_in: StandIn, tmp_path: Path) -> None:
-    state = tmp_path / "state/.pulumi/stacks/decisionmodel/shop.fraud.1a2b3c4d.json.gz"
-    state.parent.mkdir(parents=True)
+def test_an_unreadable_state_is_thrown_away_only_with_its_stack(stand_in: StandIn, states: Path) -> None:
+    state = states / "shop.fraud.1a2b3c4d.json.gz"
     state.write_text("unreadable")
     corrupt = {"exit": 255, "stderr": "error: failed to load checkpoint: invalid character 'u'"}
     stand_in.answers(up=[corrupt], stack_rm=[corrupt, {"exit": 6, "stderr": "error: no stack named"}])
@@ -538,7 +531,7 @@ def test_an_unreadable_state_is_thrown_away_only_with_its_stack(stand_in: StandI
         assert removed.failure is None
         assert not state.exists()
 
-    stand_in.run_fresh(use, backend_url=f"file://{tmp_path}/state")
+    stand_in.run(use)
 
 
 # --- self-check
