@@ -4,12 +4,12 @@ import re
 import uuid
 from collections import defaultdict
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from tests.fakes.apply_patch import apply, merge_patch
+from tests.fakes.json_copy import json_copy
 
 Object = dict[str, Any]
 _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -113,7 +113,7 @@ class FakeStore:
         """Write an object as it is, status included, as some other actor in the cluster would."""
         _validate(obj)
         live = self.find(target)
-        new = deepcopy(obj)
+        new = json_copy(obj)
         metadata = new.setdefault("metadata", {})
         metadata["name"] = target.name
         if target.namespace:
@@ -130,7 +130,7 @@ class FakeStore:
         """PUT: with a resourceVersion in the body a compare-and-swap."""
         live = self.get(target)
         self._check(target, live, body.get("metadata", {}))
-        return self._write(target, live, deepcopy(body))
+        return self._write(target, live, json_copy(body))
 
     def merge(self, target: Target, patch: Object) -> Object:
         """PATCH with a JSON merge patch."""
@@ -175,7 +175,7 @@ class FakeStore:
     def _mark_deleted(self, target: Target, live: Object) -> Object:
         if "deletionTimestamp" in live["metadata"]:
             return live
-        new = deepcopy(live)
+        new = json_copy(live)
         new["metadata"]["deletionTimestamp"] = _now()
         new["metadata"]["generation"] += 1
         return self._commit(target, live, new)
@@ -204,7 +204,7 @@ class FakeStore:
             raise ApiError(422, "Invalid", "metadata.uid: field is immutable")
 
     def _remember(self, obj: Object, target: Target, manager: str, body: Object) -> None:
-        self._applied[obj["metadata"]["uid"], manager, target.subresource] = deepcopy(body)
+        self._applied[obj["metadata"]["uid"], manager, target.subresource] = json_copy(body)
 
     def _commit(self, target: Target, live: Object | None, new: Object) -> Object:
         self._collections[target.collection][target.key] = new

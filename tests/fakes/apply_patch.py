@@ -5,8 +5,9 @@ atomic. What a manager applied before and leaves out now is removed. Field owner
 apply is forced.
 """
 
-from copy import deepcopy
 from typing import Any
+
+from tests.fakes.json_copy import json_copy
 
 _LIST_KEYS = {
     "conditions": "type",
@@ -22,7 +23,7 @@ _SETS = {"finalizers"}
 def merge_patch(live: Any, patch: Any) -> Any:
     """Apply a JSON merge patch (RFC 7396) and return the result."""
     if not isinstance(patch, dict):
-        return deepcopy(patch)
+        return json_copy(patch)
     result = dict(live) if isinstance(live, dict) else {}
     for name, value in patch.items():
         if value is None:
@@ -51,7 +52,7 @@ def _apply_value(name: str, live: Any, before: Any, wanted: Any) -> Any:
             ]
         if name in _LIST_KEYS:
             return _apply_list(_LIST_KEYS[name], live, previous, wanted)
-    return deepcopy(wanted)
+    return json_copy(wanted)
 
 
 def _apply_list(key: str, live: list[Any], before: list[Any], wanted: list[Any]) -> list[Any]:
@@ -63,4 +64,4 @@ def _apply_list(key: str, live: list[Any], before: list[Any], wanted: list[Any])
         apply(item, previous.get(item[key], {}), wanted_by_key[item[key]]) if item[key] in wanted_by_key else item
         for item in kept
     ]
-    return merged + [deepcopy(item) for item in wanted if item[key] not in by_key]
+    return merged + [json_copy(item) for item in wanted if item[key] not in by_key]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +19,7 @@ from policy import Configuration
 from reconciler.controller.watched import BY_KIND, CONFIG_MAPS
 from tests.cli.preview.happenings import KINDS, Happening, Key, Snapshot, happenings, snapshot
 from tests.fakes.apistore import Change
+from tests.fakes.json_copy import json_copy
 from tests.reconciler.controller.bed import KEY, Bed
 from tests.reconciler.controller.clocks import START
 
@@ -76,7 +76,7 @@ class Asked:
 
     def snapshot(self) -> Snapshot:
         """What the cluster holds of the DecisionModel."""
-        return snapshot(deepcopy([obj for resource in _RESOURCES for obj in self.bed.objects(resource)]))
+        return snapshot(json_copy([obj for resource in _RESOURCES for obj in self.bed.objects(resource)]))
 
     async def carry_out(self, annotations: dict[str, str] | None = None, **spec: Any) -> set[Happening]:
         """Apply the manifest and let everything happen; return what became of the objects."""

@@ -11,7 +11,6 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from reconciler.kernel.resources import ObjectKey, Resource, object_key
 from reconciler.main import _TASK_LIMITS, Connections, Reconciliation
 from reconciler.options import Options
 from tests.fakes.apiserver import FakeApiServer, Request
+from tests.fakes.json_copy import json_copy
 from tests.fakes.waiting import until
 from tests.reconciler.controller.clocks import ManualClock
 from tests.reconciler.controller.kubelet import Kubelet
@@ -296,7 +296,7 @@ class Bed:
 
     def edit(self, resource: Resource, name: str, change: Callable[[Object], object]) -> Object:
         """Change an object as somebody else would."""
-        changed = deepcopy(self.get(resource, name))
+        changed = json_copy(self.get(resource, name))
         change(changed)
         return self.server.put(resource.api_version, resource.plural, changed)
 

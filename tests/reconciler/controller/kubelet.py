@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from reconciler.controller.observation import conditions_of, controller_uid, is_
 from reconciler.controller.watched import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS
 from reconciler.kernel.resources import Resource
 from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.json_copy import json_copy
 from tests.reconciler.controller.clocks import ManualClock
 from tests.reconciler.controller.runtimes import FakeRuntime, Runtimes
 
@@ -75,14 +75,10 @@ class Kubelet:
         """The runtime behind a Pod."""
         return self.runtimes.by_address[pod["status"]["podIP"]]
 
-    def has_stored(self, claim: str, digest: str) -> None:
-        """Let a claim hold a model although no Job of ours has filled it."""
-        self._stores[claim] = digest
-
     def restart(self, pod: Object) -> None:
         """Let the containers of a Pod start anew, with empty memory."""
         self.runtime_of(pod).loaded = None
-        changed = deepcopy(pod)
+        changed = json_copy(pod)
         changed["status"]["containerStatuses"] = [{"name": "ollaya", "restartCount": 1, "state": {"running": {}}}]
         self._set_condition(changed, "ContainersReady", "True", since=self.clock.stamp())
         self._put(PODS, changed)
@@ -108,7 +104,7 @@ class Kubelet:
             claim = template["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
             self._stores[claim] = environment_of(template)["EXPECT_DIGEST"]
             ended = {"type": "Complete", "status": "True"}
-        self._put(JOBS, {**deepcopy(job), "status": {"conditions": [ended]}})
+        self._put(JOBS, {**json_copy(job), "status": {"conditions": [ended]}})
 
     def _failed_pod(self, job: Object, outcome: Failed) -> Object:
         name = f"{job['metadata']['name']}-x"
@@ -139,7 +135,7 @@ class Kubelet:
         settled = {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}
         generation = deployment["metadata"]["generation"]
         status = {"observedGeneration": generation, "conditions": [settled]}
-        self._put(DEPLOYMENTS, {**deepcopy(deployment), "status": status})
+        self._put(DEPLOYMENTS, {**json_copy(deployment), "status": status})
 
     async def _scale(self, replica_set: Object, replicas: int, template: Object) -> None:
         name = replica_set["metadata"]["name"]
@@ -149,12 +145,12 @@ class Kubelet:
                 self.server.remove("v1", "pods", *_key(pod))
         for pod_name in sorted(wanted):
             pod = self._child(replica_set, "ReplicaSet", pod_name, template["metadata"]["labels"])
-            self._put_missing(PODS, {**pod, "kind": "Pod", "spec": deepcopy(template["spec"])})
+            self._put_missing(PODS, {**pod, "kind": "Pod", "spec": json_copy(template["spec"])})
 
     async def _start(self, pod: Object) -> None:
         if not self.starts_containers or "containers" not in pod.get("spec", {}) or pod.get("status", {}).get("podIP"):
             return
-        changed = deepcopy(pod)
+        changed = json_copy(pod)
         changed["status"] = {"phase": "Running", "podIP": await self.runtimes.start(self._runtime(pod))}
         self._set_condition(changed, "ContainersReady", "True", since=self.clock.stamp())
         self._put(PODS, changed)
@@ -187,7 +183,7 @@ class Kubelet:
         ready = is_true(conditions, "ContainersReady") and is_true(conditions, GATE)
         status = "True" if ready else "False"
         if conditions.get("Ready", {}).get("status") != status:
-            changed = deepcopy(live)
+            changed = json_copy(live)
             self._set_condition(changed, "Ready", status, since=self.clock.stamp())
             self._put(PODS, changed)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ from reconciler.controller.watched import BY_KIND
 from reconciler.driver import Failure, FailureReason, Operation, OperationKind, Outcome, StackDriver
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.apistore import Target
+from tests.fakes.json_copy import json_copy
 
 Object = dict[str, Any]
 
@@ -86,7 +86,7 @@ class FakeDriver(StackDriver):
             return None
         owner: Owner = desired.owner
         found = self._server.object("decisionmodel.io/v1alpha1", "decisionmodels", owner.namespace, owner.name)
-        return deepcopy(found)
+        return json_copy(found)
 
     def _next_trouble(self) -> Trouble | None:
         for trouble in self.trouble:
@@ -104,7 +104,7 @@ class FakeDriver(StackDriver):
                 return await self._fail(trouble)
             if refresh or state.get(manifest.key) != manifest.object:
                 await self._apply(manifest)
-            state[manifest.key] = deepcopy(dict(manifest.object))
+            state[manifest.key] = json_copy(dict(manifest.object))
         for key in [key for key in state if key not in {each.key for each in manifests}]:
             await self._delete(desired.owner.namespace, key)
             del state[key]
@@ -122,7 +122,7 @@ class FakeDriver(StackDriver):
 
     async def _apply(self, manifest: Manifest) -> None:
         target = self._target(manifest.object["metadata"]["namespace"], manifest.key)
-        live, wanted = self._server.store.find(target), deepcopy(dict(manifest.object))
+        live, wanted = self._server.store.find(target), json_copy(dict(manifest.object))
         if live is not None and manifest.kind == "Job":
             wanted["spec"] = live["spec"]
         if live is not None and not any(differing_paths(wanted, live)):
