@@ -21,6 +21,8 @@ from components.errors import ComponentsError
 from components.platform.component import Environment, Platform
 from components.platform.manifests import platform_manifests
 from components.platform.readiness import Waiting, wait_until_ready
+from policy import PolicyConfigurationError
+from policy.enforced import read_enforced
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.errors import KernelError
 from reconciler.kernel.resources import Resource
@@ -38,15 +40,16 @@ def declare_environment(project: str, stack: str) -> None:
     try:
         # The SDK offers no listing of all keys besides this; without one a misspelt key would go unnoticed.
         configuration = read_configuration(project, stack, config.get_config_env() | config.CONFIG.get())
+        enforced = read_enforced(configuration.policy, _STACKS, stack)
         models = read_models(_STACKS / (configuration.models or stack))
-    except ComponentsError as error:
+    except (ComponentsError, PolicyConfigurationError) as error:
         raise pulumi.RunError(str(error)) from error
 
     # A stack is one environment on one cluster, for good: another address of it must not replace every object. And a
     # ConfigMap is changed where it is: a dashboard must not vanish for a moment.
     provider = Provider("kubernetes", cluster_identifier=f"{project}-{stack}", enable_config_map_mutable=True)
     options = pulumi.ResourceOptions(provider=provider)
-    platform = Platform("platform", platform_manifests(configuration), configuration.retain, options)
+    platform = Platform("platform", platform_manifests(configuration, enforced), configuration.retain, options)
     environment = Environment(
         "models",
         models,

@@ -6,13 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from policy import Configuration, PolicyConfigurationError, read_configuration
+from policy.file import read_document
 from reconciler.controller.settings import ControllerSettings
-
-SIZE_LIMIT: Final = 1 << 18
-"""Bytes of the file."""
 
 _DISABLED: Final = {"level": "disabled"}
 
@@ -28,7 +24,7 @@ def read_policy(path: Path, environment: str | None, permitted: ControllerSettin
     Raises:
         PolicyConfigurationError: The file cannot be read or used; the message says what is wrong with which key.
     """
-    document = _document(path)
+    document = read_document(path)
     rules = document.get("rules") or {}
     if not isinstance(rules, dict):
         raise PolicyConfigurationError("rules: must be a mapping from rules to their settings")
@@ -49,19 +45,3 @@ def _permissions(permitted: ControllerSettings) -> Mapping[str, Any]:
     if permitted.allow_image_override or permitted.allow_unpinned_images:
         rules["image-pinned-by-digest"] = _DISABLED
     return rules
-
-
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        if path.stat().st_size > SIZE_LIMIT:
-            raise PolicyConfigurationError(f"{path}: more than {SIZE_LIMIT} bytes")
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise PolicyConfigurationError(f"{path}: {error}") from error
-    except yaml.YAMLError as error:
-        raise PolicyConfigurationError(f"{path}: no YAML: {error}") from error
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        raise PolicyConfigurationError(f"{path}: must be a mapping with `rules` and `environments`")
-    return document

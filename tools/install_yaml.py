@@ -14,9 +14,13 @@ import yaml
 
 from components.configuration import ConfigurationError, PlatformConfiguration, read_configuration
 from components.platform.manifests import platform_manifests
+from components.platform.policy import EnforcedPolicy
+from policy import PolicyConfigurationError
+from policy.enforced import read_enforced
 
 ROOT = Path(__file__).parent.parent
 OUTPUT = ROOT / ".local" / "install.yaml"
+_STACKS = ROOT / "stacks"
 _PROJECT = "decisionmodel"
 
 
@@ -27,11 +31,19 @@ class _PlainDumper(yaml.SafeDumper):
         return True
 
 
-def install_yaml(configuration: PlatformConfiguration) -> str:
+def install_yaml(configuration: PlatformConfiguration, policy: EnforcedPolicy | None = None) -> str:
     """Return the platform as a stream of YAML documents, in the order they must be applied in."""
-    return yaml.dump_all(
-        platform_manifests(configuration), Dumper=_PlainDumper, sort_keys=False, explicit_start=True, width=120
-    )
+    manifests = platform_manifests(configuration, policy)
+    return yaml.dump_all(manifests, Dumper=_PlainDumper, sort_keys=False, explicit_start=True, width=120)
+
+
+def stack_policy(stack: str | None, configuration: PlatformConfiguration) -> EnforcedPolicy | None:
+    """Return the rules that an environment's reconciler enforces; none when no stack is named.
+
+    Raises:
+        PolicyConfigurationError: the file that the configuration names cannot be used.
+    """
+    return None if stack is None else read_enforced(configuration.policy, _STACKS, stack)
 
 
 def stack_configuration(stack: str | None, image: str | None) -> PlatformConfiguration:
@@ -43,7 +55,7 @@ def stack_configuration(stack: str | None, image: str | None) -> PlatformConfigu
     """
     values: dict[str, Any] = {}
     if stack is not None:
-        file = ROOT / "stacks" / f"Pulumi.{stack}.yaml"
+        file = _STACKS / f"Pulumi.{stack}.yaml"
         values = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
     named = {} if image is None else {f"{_PROJECT}:image": image}
     return read_configuration(_PROJECT, stack or "<environment>", values | named)
@@ -57,10 +69,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"the file ({OUTPUT.relative_to(ROOT)})")
     given = parser.parse_args(arguments)
     try:
-        text = install_yaml(stack_configuration(given.stack, given.image))
+        configuration = stack_configuration(given.stack, given.image)
+        text = install_yaml(configuration, stack_policy(given.stack, configuration))
         given.output.parent.mkdir(parents=True, exist_ok=True)
         given.output.write_text(text, encoding="utf-8")
-    except (ConfigurationError, OSError) as error:
+    except (ConfigurationError, PolicyConfigurationError, OSError) as error:
         print(f"install-yaml: {error}", file=sys.stderr)
         return 1
     print(given.output)

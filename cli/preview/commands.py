@@ -21,7 +21,11 @@ _FORMATS: Final = ("text", "markdown", "json")
 @click.command()
 @click.argument("files", nargs=-1, metavar="FILE|DIRECTORY...")
 @click.option("--stack", metavar="NAME", help="The environment whose reconciler acts; its own models without files.")
-@click.option("--policy-config", metavar="FILE", help="Levels and parameters of the policy rules, in YAML.")
+@click.option(
+    "--policy-config",
+    metavar="FILE",
+    help="Levels and parameters of the policy rules, in YAML, instead of the environment's own.",
+)
 @click.option("--offline", is_flag=True, help="Ask neither cluster nor registry: predict from the manifests alone.")
 @click.option("-o", "--output", type=click.Choice(_FORMATS), default="text", help="text by default.")
 @cluster_options
@@ -52,10 +56,11 @@ def preview(  # noqa: PLR0913 - the options of the command line
     if not files and environment is None:
         raise InputError("name files or directories with manifests, or an environment with --stack")
     own = () if environment is None or files else environment.files
+    enforced = environment.policy if environment and not policy_config else None
     question = Question(
         read=read_manifests(files or own, stdin),
         settings=default_settings() if environment is None else environment.settings,
-        policy=read_policy_file(policy_config, stack, sys.stdin.buffer),
+        policy=enforced or read_policy_file(policy_config, stack, stdin),
         cluster=None if offline else ClusterOptions(kubeconfig=kubeconfig, context=context),
         now=datetime.now(UTC),
         namespace=namespace or ("default" if own else None),

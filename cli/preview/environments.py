@@ -13,13 +13,16 @@ import click
 
 from cli.errors import InputError
 from cli.manifests.sources import read_document
-from components.configuration import ConfigurationError, PlatformConfiguration, read_configuration
+from components.configuration import ConfigurationError, PlatformConfiguration, PolicyRules, read_configuration
+from policy import Configuration, PolicyConfigurationError
 from policy.navigation import mapping, text
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.proxy import ProxySettings, inherited_proxy
 from reconciler.options import controller_settings, declared
+from reconciler.policy_file import read_policy
 
 _PROJECT_FILE: Final = "Pulumi.yaml"
+_STACKS: Final = "stacks"
 _STACK_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _FROM_ENVIRONMENT: Final = {"--ollaya-registry": "OLLAYA_REGISTRY", "--ollaya-hf-endpoint": "OLLAYA_HF_ENDPOINT"}
 """Flags that the reconciler also takes from its container's variables."""
@@ -27,9 +30,10 @@ _FROM_ENVIRONMENT: Final = {"--ollaya-registry": "OLLAYA_REGISTRY", "--ollaya-hf
 
 @dataclass(frozen=True, slots=True)
 class PreviewedEnvironment:
-    """An environment's reconciler, and the files with its models."""
+    """An environment's reconciler, the rules that it enforces if there are any, and the files with its models."""
 
     settings: ControllerSettings
+    policy: Configuration | None
     files: tuple[str, ...]
 
 
@@ -54,12 +58,20 @@ def read_environment(stack: str, stdin: BinaryIO) -> PreviewedEnvironment:
     try:
         configuration = read_configuration(text(project.get("name")), stack, values)
         settings = _of(configuration)
-    except ConfigurationError as error:
+        policy = _policy(configuration.policy, root / _STACKS, stack, settings)
+    except (ConfigurationError, PolicyConfigurationError) as error:
         raise InputError(str(error)) from error
     except click.UsageError as error:
         raise InputError(f"{file}: {error.format_message()}") from error
-    models = root / "stacks" / (configuration.models or stack)
-    return PreviewedEnvironment(settings, tuple(map(os.path.relpath, sorted(models.glob("*.yaml")))))
+    models = root / _STACKS / (configuration.models or stack)
+    return PreviewedEnvironment(settings, policy, tuple(map(os.path.relpath, sorted(models.glob("*.yaml")))))
+
+
+def _policy(rules: PolicyRules, directory: Path, stack: str, settings: ControllerSettings) -> Configuration | None:
+    """Read the rules as the reconciler does, over what its flags permit."""
+    if rules.file is None:
+        return None
+    return read_policy(directory / rules.file, rules.environment or stack, settings)
 
 
 def _project_root() -> Path:

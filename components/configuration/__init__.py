@@ -12,6 +12,7 @@ from components.configuration.monitoring import (
     ServiceMonitor,
 )
 from components.configuration.platform import PlatformConfiguration
+from components.configuration.policy import PolicyRules
 from components.configuration.reading import ConfigurationError, read_configuration
 from components.configuration.state import S3State, StateVolume
 from components.configuration.workload import Proxy
@@ -26,6 +27,7 @@ __all__ = [
     "MetricsEndpoint",
     "NetworkPolicies",
     "PlatformConfiguration",
+    "PolicyRules",
     "PrometheusRule",
     "Proxy",
     "Retain",

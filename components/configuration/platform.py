@@ -11,6 +11,7 @@ from api.scheduling import Affinity, Toleration
 from components.configuration.manager import ManagerFlags
 from components.configuration.models import NetworkPolicies, Retain, WaitForModels
 from components.configuration.monitoring import GrafanaDashboard, Metrics, MetricsEndpoint, PrometheusRule
+from components.configuration.policy import PolicyRules
 from components.configuration.section import FROM_JSON, ObjectName, Section, nothing_ignored
 from components.configuration.state import StateVolume
 from components.configuration.workload import ImagePullPolicy, Proxy, Resources, ServiceAccount
@@ -33,6 +34,7 @@ class PlatformConfiguration(Section):
     affinity: Annotated[Annotated[Affinity, _WHOLE], FROM_JSON] = Affinity()
     service_account: Annotated[ServiceAccount, FROM_JSON] = ServiceAccount()
     manager: Annotated[ManagerFlags, FROM_JSON] = ManagerFlags()
+    policy: Annotated[PolicyRules, FROM_JSON] = PolicyRules()
     proxy: Annotated[Proxy, FROM_JSON] = Proxy()
     environment: Annotated[Mapping[str, str], FROM_JSON] = Field(default_factory=dict)
     """Further variables of the reconciler's container. Not for secrets: they are kept in the stack's state as they

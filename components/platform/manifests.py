@@ -21,11 +21,17 @@ from components.platform.metadata import (
 from components.platform.monitoring import metrics_service, service_monitor
 from components.platform.network import network_policies
 from components.platform.pod import pod_spec
+from components.platform.policy import EnforcedPolicy
 from components.platform.rbac import manager_roles, scraping_roles, user_roles
 
 
-def platform_manifests(configuration: PlatformConfiguration) -> list[JsonObject]:
-    """Return the platform's objects; those that others need come first."""
+def platform_manifests(configuration: PlatformConfiguration, policy: EnforcedPolicy | None = None) -> list[JsonObject]:
+    """Return the platform's objects; those that others need come first.
+
+    Args:
+        configuration: The environment's.
+        policy: What `configuration.policy` stands for.
+    """
     return [
         *([_custom_resource_definition()] if configuration.install_crds else []),
         _namespace(),
@@ -37,7 +43,8 @@ def platform_manifests(configuration: PlatformConfiguration) -> list[JsonObject]
         *network_policies(configuration),
         *([prometheus_rule(configuration.prometheus_rule)] if configuration.prometheus_rule.enabled else []),
         *([dashboard_config_map(configuration.grafana_dashboard)] if configuration.grafana_dashboard.enabled else []),
-        _deployment(configuration),
+        *([policy.config_map()] if policy else []),
+        _deployment(configuration, policy),
     ]
 
 
@@ -89,7 +96,8 @@ def _state_claim(state: StateVolume) -> list[JsonObject]:
     return [claim]
 
 
-def _deployment(configuration: PlatformConfiguration) -> JsonObject:
+def _deployment(configuration: PlatformConfiguration, policy: EnforcedPolicy | None) -> JsonObject:
+    annotations = {"annotations": policy.annotations()} if policy else {}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -99,6 +107,9 @@ def _deployment(configuration: PlatformConfiguration) -> JsonObject:
             "selector": {"matchLabels": dict(MANAGER_LABELS)},
             # A claim for one node keeps a second Pod from starting beside the first.
             "strategy": {"type": "RollingUpdate" if configuration.state.size is None else "Recreate"},
-            "template": {"metadata": {"labels": dict(MANAGER_LABELS)}, "spec": pod_spec(configuration)},
+            "template": {
+                "metadata": {"labels": dict(MANAGER_LABELS), **annotations},
+                "spec": pod_spec(configuration, policy),
+            },
         },
     }

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from components.configuration import PlatformConfiguration, S3State
 from components.desired import JsonObject
 from components.platform.metadata import MANAGER_NAME, STATE_CLAIM_NAME
+from components.platform.policy import EnforcedPolicy
 
 USER_ID: Final = 65532
 HEALTH_PORT: Final = 8081
@@ -32,7 +33,7 @@ _REQUIRED_S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _OPTIONAL_S3_KEYS = ("AWS_SESSION_TOKEN",)
 
 
-def pod_spec(configuration: PlatformConfiguration) -> JsonObject:
+def pod_spec(configuration: PlatformConfiguration, policy: EnforcedPolicy | None = None) -> JsonObject:
     """Return the spec of the reconciler's Pod."""
     return {
         "serviceAccountName": MANAGER_NAME,
@@ -48,8 +49,8 @@ def pod_spec(configuration: PlatformConfiguration) -> JsonObject:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         **_placement(configuration),
-        "containers": [_container(configuration)],
-        "volumes": _volumes(configuration),
+        "containers": [_container(configuration, policy)],
+        "volumes": [*_volumes(configuration), *([policy.volume()] if policy else [])],
     }
 
 
@@ -63,12 +64,12 @@ def _placement(configuration: PlatformConfiguration) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _container(configuration: PlatformConfiguration) -> dict[str, Any]:
+def _container(configuration: PlatformConfiguration, policy: EnforcedPolicy | None) -> dict[str, Any]:
     return {
         "name": "manager",
         "image": configuration.image,
         "imagePullPolicy": configuration.image_pull_policy.value,
-        "args": _arguments(configuration),
+        "args": [*_arguments(configuration), *(policy.arguments() if policy else [])],
         "env": _environment(configuration),
         "ports": _ports(configuration),
         "livenessProbe": _probe("/healthz", delay=15, period=20),
@@ -79,7 +80,7 @@ def _container(configuration: PlatformConfiguration) -> dict[str, Any]:
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         },
-        "volumeMounts": _mounts(configuration),
+        "volumeMounts": [*_mounts(configuration), *([policy.mount()] if policy else [])],
     }
 
 

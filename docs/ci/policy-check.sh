@@ -6,5 +6,5 @@ set -eu
 environment=$1
 shift
 exec "${PYTHON:-.venv/bin/python}" -m cli policy check \
-    --config "${POLICY_CONFIG:-docs/ci/policy.yaml}" --environment "$environment" \
+    --config "${POLICY_CONFIG:-stacks/policy.yaml}" --environment "$environment" \
     -o text -o sarif=policy.sarif -o junit=policy-junit.xml "$@"

@@ -7,7 +7,7 @@ environment=$1
 shift
 code=0
 "${PYTHON:-.venv/bin/python}" -m cli preview --stack "$environment" \
-    --policy-config "${POLICY_CONFIG:-docs/ci/policy.yaml}" -o markdown "$@" >preview.out 2>preview.err || code=$?
+    --policy-config "${POLICY_CONFIG:-stacks/policy.yaml}" -o markdown "$@" >preview.out 2>preview.err || code=$?
 {
     # By this line the pipeline finds the comment that it wrote before.
     echo "<!-- preview: $environment -->"

@@ -17,7 +17,7 @@ from tests.policy.manifests import model
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "ci"
 WORKFLOW: Any = yaml.safe_load((EXAMPLES / "github-actions.yaml").read_text(encoding="utf-8"))
-CONFIGURATION: Any = yaml.safe_load((EXAMPLES / "policy.yaml").read_text(encoding="utf-8"))
+CONFIGURATION: Any = yaml.safe_load((ROOT / "stacks" / "policy.yaml").read_text(encoding="utf-8"))
 JUDGE = "Judge the manifests"
 
 
@@ -27,6 +27,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("docs", ".venv", "policy"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "stacks" / "dev").mkdir(parents=True)
+    (tmp_path / "stacks" / "policy.yaml").symlink_to(ROOT / "stacks" / "policy.yaml")
     return tmp_path
 
 

@@ -14,10 +14,12 @@ import pytest
 
 from components.configuration import Metrics
 from components.platform.metadata import MANAGER_NAME, METRICS_SERVICE_NAME, SYSTEM_NAMESPACE
+from tests.cluster.observing import decision_model
 from tools.deploy import DeployError, PulumiStack
 from tools.environment import Environment
 from tools.install_yaml import install_yaml, stack_configuration
 from tools.kubectl import Kubectl, wait_until
+from tools.observer import condition
 
 pytestmark = pytest.mark.cluster
 
@@ -132,6 +134,30 @@ def test_an_upgrade_changes_the_reconciler_and_no_model(stack: PulumiStack, kube
     assert deployment is not None
     assert deployment["status"]["observedGeneration"] == deployment["metadata"]["generation"]
     assert "--max-concurrent-reconciles=3" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert serving_pods(kubectl) == serving
+
+
+def test_an_environments_rules_are_enforced_by_its_reconciler(stack: PulumiStack, kubectl: Kubectl) -> None:
+    serving = serving_pods(kubectl)
+    configure(stack, policy__file="policy.yaml")
+    update(stack)
+
+    small = decision_model("small", "default", "laya:en", cache={"size": "1Mi"})
+    kubectl.apply(small)
+    refused = wait_until(
+        "the refusal",
+        lambda: (
+            found
+            if condition(found := kubectl.get("decisionmodel", "small") or {}, "Ready").get("reason")
+            == "PolicyViolation"
+            else None
+        ),
+        60,
+    )
+    assert "cache-holds-model" in condition(refused, "Ready")["message"]
+    assert not kubectl.list("pods,pvc,jobs", selector="decisionmodel.io/name=small")
+    kubectl.delete("decisionmodel", "small")
+    assert is_ready(kubectl)
     assert serving_pods(kubectl) == serving
 
 

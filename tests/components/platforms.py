@@ -6,15 +6,18 @@ from typing import Any
 
 from components.configuration import PlatformConfiguration
 from components.platform.manifests import platform_manifests
+from components.platform.policy import EnforcedPolicy
 
 OPERATOR = "decision-model-operator"
 SYSTEM = "decision-model-operator-system"
 
 
 def rendered(**configuration: Any) -> list[dict[str, Any]]:
-    """Every object of a platform; `configuration` adds to the least there can be."""
+    """Every object of a platform; `configuration` adds to the least there can be, and rules are read as their name."""
     given = PlatformConfiguration.model_validate({"image": "reconciler:1", **configuration})
-    return [dict(manifest) for manifest in platform_manifests(given)]
+    rules = given.policy
+    policy = EnforcedPolicy(rules.file, rules.environment or "stack") if rules.file else None
+    return [dict(manifest) for manifest in platform_manifests(given, policy)]
 
 
 def object_key(manifest: dict[str, Any]) -> tuple[str, str | None, str]:

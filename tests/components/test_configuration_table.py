@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ ALERTED: dict[str, Any] = {"prometheusRule": {"enabled": True}}
 SHOWN: dict[str, Any] = {"grafanaDashboard": {"enabled": True}}
 POLICED: dict[str, Any] = {"networkPolicies": {"enabled": True, "namespaces": ["models"]}}
 BUCKET: dict[str, Any] = {"state": {"s3": {"bucket": "states"}}}
+RULES_CHECKSUM = "+ Deployment ~-controller-manager spec.template.metadata.annotations.checksum/policy"
+RULED: dict[str, Any] = {"policy": {"file": "rules"}}
 VOLUME: dict[str, Any] = {"state": {"size": "1Gi"}}
 
 
@@ -131,6 +135,26 @@ TABLE: list[tuple[str, dict[str, Any], Any, list[str]]] = [
     ("manager.stackDeadline", {}, 90, ['+ manager args[]="--stack-deadline=90"']),
     ("manager.zapLogLevel", {}, "debug", ['+ manager args[]="--zap-log-level=debug"']),
     ("manager.zapEncoder", {}, "console", ['+ manager args[]="--zap-encoder=console"']),
+    (
+        "policy.file",
+        {},
+        "rules",
+        [
+            "+ ConfigMap ~-policy",
+            f"{RULES_CHECKSUM}={json.dumps(hashlib.sha256(b'rules').hexdigest())}",
+            '+ manager args[]="--policy-config=/etc/decisionmodel/policy/policy.yaml"',
+            '+ manager args[]="--policy-environment=stack"',
+            '+ manager volumeMounts[policy].mountPath="/etc/decisionmodel/policy"',
+            "+ manager volumeMounts[policy].readOnly=true",
+            '+ pod volumes[policy].configMap.name="decision-model-operator-policy"',
+        ],
+    ),
+    (
+        "policy.environment",
+        RULED,
+        "prod",
+        ['+ manager args[]="--policy-environment=prod"', '- manager args[]="--policy-environment=stack"'],
+    ),
     ("proxy.httpProxy", {}, "http://proxy:3128", ['+ manager env[HTTP_PROXY].value="http://proxy:3128"']),
     ("proxy.httpsProxy", {}, "http://proxy:3129", ['+ manager env[HTTPS_PROXY].value="http://proxy:3129"']),
     ("proxy.noProxy", {}, "10.96.0.0/12,.svc", ['+ manager env[NO_PROXY].value="10.96.0.0/12,.svc"']),

@@ -182,6 +182,26 @@ def test_another_directory_of_models_can_be_named() -> None:
     assert "DecisionModel/default/support-router" in {resource.name for resource in declared}
 
 
+def test_the_rules_reach_the_reconciler_as_their_file_stands() -> None:
+    declared = _run("prod", {**IMAGE, "decisionmodel:policy": '{"file": "policy.yaml"}'})
+
+    (rules,) = (resource for resource in declared if resource.typ == "kubernetes:core/v1:ConfigMap")
+    assert rules.inputs["data"] == {"policy.yaml": (ROOT / "stacks" / "policy.yaml").read_text(encoding="utf-8")}
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({"file": "nowhere.yaml"}, "nowhere.yaml"),
+        ({"file": "policy.yaml", "environment": "moon"}, "policy.yaml: environments: 'moon' is not listed"),
+        ({"environment": "prod"}, "decisionmodel:policy: environment: is one of policy.file's"),
+    ],
+)
+def test_nothing_is_declared_when_its_rules_cannot_be_used(policy: dict[str, str], message: str) -> None:
+    with pytest.raises(RunError, match=message):
+        _run("dev", {**IMAGE, "decisionmodel:policy": json.dumps(policy)})
+
+
 def test_nothing_is_declared_when_the_configuration_is_wrong() -> None:
     with pytest.raises(RunError, match="decisionmodel:colour: there is no such key"):
         _run("dev", {**IMAGE, "decisionmodel:colour": "blue"})

@@ -10,10 +10,11 @@ from click.testing import CliRunner
 
 from components.program import ProviderSettings
 from policy import RULES, Configuration, Level, PolicyConfigurationError
+from policy.file import SIZE_LIMIT
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.registry_policy import RegistryPolicy
 from reconciler.main import main
-from reconciler.policy_file import SIZE_LIMIT, read_policy
+from reconciler.policy_file import read_policy
 
 RULE = {rule.id: rule for rule in RULES}
 

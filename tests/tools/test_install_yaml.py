@@ -11,7 +11,7 @@ import yaml
 
 from components.configuration import PlatformConfiguration
 from components.platform.manifests import platform_manifests
-from tools.install_yaml import ROOT, install_yaml, main, stack_configuration
+from tools.install_yaml import ROOT, install_yaml, main, stack_configuration, stack_policy
 
 IMAGE = "registry.example/reconciler:1"
 STACKS = sorted(file.name.split(".")[1] for file in (ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -26,8 +26,10 @@ def test_it_holds_exactly_what_the_program_declares() -> None:
 @pytest.mark.parametrize("stack", STACKS)
 def test_an_environments_platform_survives_the_file(stack: str) -> None:
     configuration = stack_configuration(stack, None)
+    policy = stack_policy(stack, configuration)
 
-    assert [*yaml.safe_load_all(install_yaml(configuration))] == platform_manifests(configuration)
+    assert (policy is None) == (configuration.policy.file is None)
+    assert [*yaml.safe_load_all(install_yaml(configuration, policy))] == platform_manifests(configuration, policy)
 
 
 def test_nothing_of_the_engine_is_in_it() -> None:

@@ -240,6 +240,25 @@ def test_a_policy_is_read_for_the_environment(dmctl: Dmctl) -> None:
     assert "[evaluation-required]" in done.out
 
 
+def test_an_environments_own_rules_are_those_that_its_reconciler_enforces(dmctl: Dmctl) -> None:
+    rules = {"environments": {"blue": {"rules": {"evaluation-required": {"environments": ["blue"]}}}}}
+    dmctl.write("stacks/policy.yaml", rules)
+    dmctl.write("stacks/test/a.yaml", model(digest=DIGEST, image="registry.example.com/own:1"))
+    environment(dmctl, {"allowImageOverride": True}, policy={"file": "policy.yaml", "environment": "blue"})
+    done = dmctl("preview", "--offline", "--stack", "test")
+    assert done.code == 2
+    assert "[evaluation-required]" in done.out
+    # What a flag permits no rule forbids that the file does not mention.
+    assert "[image-" not in done.out
+
+    dmctl.write("other.yaml", {})
+    assert dmctl("preview", "--offline", "--stack", "test", "--policy-config", "other.yaml").code == 2
+    environment(dmctl, {}, policy={"file": "policy.yaml"})
+    done = dmctl("preview", "--offline", "--stack", "test")
+    assert done.code == 3
+    assert "environments: 'test' is not listed, only blue" in done.err
+
+
 # With a cluster.
 
 
