@@ -6,7 +6,7 @@ import pytest
 
 from tests.cluster.observing import SYSTEM, Bench, no_failed_request, reason
 from tools.kubectl import wait_until
-from tools.observer import condition, phase
+from tools.observer import condition
 
 pytestmark = pytest.mark.cluster
 
@@ -57,29 +57,6 @@ def test_a_changed_model_is_promoted_and_a_broken_one_rolled_back_unnoticed(benc
         lambda: not any(failed in name for names in bench.children("router").values() for name in names),
         60,
     )
-
-
-@pytest.mark.parametrize(
-    ("tag", "gate"),
-    [("laya:en-wrong-device", "DeviceMismatch"), ("laya:en-unpinned", "NotPinned"), ("laya:en-no-load", "ProbeError")],
-)
-def test_a_candidate_that_cannot_prove_itself_never_gets_traffic(bench: Bench, tag: str, gate: str) -> None:
-    bench.declare("router", rollout={"timeouts": {"starting": "1m"}})
-    stable = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
-    bench.edit("router", model=tag)
-
-    def closed_gates() -> list[str]:
-        pods = bench.kubectl.list("pods", bench.namespace, "decisionmodel.io/name=router,decisionmodel.io/revision")
-        gates = (condition(pod, "decisionmodel.io/model-ready") for pod in pods)
-        return [each.get("reason", "") for each in gates if each.get("status") == "False"]
-
-    wait_until(f"a gate closed with {gate}", lambda: gate in closed_gates(), 60)
-    assert bench.selected("router") == stable
-    assert phase(bench.model("router")) == "Starting"
-    # Giving up on it is the user's right as well: the stable was never touched.
-    bench.edit("router", model="laya:en")
-    bench.wait_ready("router", 60)
-    assert bench.selected("router") == stable
 
 
 def test_replicas_change_in_place(bench: Bench) -> None:

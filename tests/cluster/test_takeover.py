@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from api.decisionmodel import DecisionModel
-from api.keys import API_KEY_LABEL, GATE
+from api.keys import API_KEY_CHECKSUM_ANNOTATION, API_KEY_LABEL, GATE
 from components.program import ProviderSettings
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.api_key import legacy_checksum
@@ -72,6 +72,9 @@ def test_what_version_0_3_serves_is_taken_over_untouched_and_rolled_on_from_ther
         wait_until("what version 0.3 left to go", partial(is_gone, bench, PLAIN, stable["hash"]), 120)
     assert bench.told(PLAIN, "Promoted") == 1
     assert_same_pod(bench, KEYED, served[KEYED])
+    deployment = bench.kubectl.get("deployment", f"{KEYED}-{served[KEYED].left.revision}", bench.namespace)
+    assert deployment
+    assert deployment["metadata"]["annotations"][API_KEY_CHECKSUM_ANNOTATION] != legacy_checksum(KEY)
 
 
 def served_by_0_3(bench: Bench) -> Mapping[str, Served]:
@@ -146,8 +149,7 @@ def patch_status(bench: Bench, kind: str, name: str, status: Object, how: str) -
 
 def assert_taken_over(bench: Bench, name: str, served: Served) -> None:
     """Wait until the platform knows the model as its own, and look at what it did for that."""
-    recognised = partial(is_recognised, served.left.revision)
-    model = bench.wait(name, "taken over", recognised, 60)
+    bench.wait(name, "recognised", partial(is_recognised, served.left.revision), 60)
     wait_until(f"the stack of {name} to hold its objects", lambda: is_in_stack(bench, name), 60)
     model = bench.wait(name, "Ready", lambda dm: phase(dm) == "Ready", 30)
     assert reason(model, "RuntimeUpdateAvailable") == "RuntimeUpdateAvailable"
