@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _whole_seconds(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 Timestamp = Annotated[AwareDatetime, PlainSerializer(_whole_seconds, return_type=str, when_used="json")]

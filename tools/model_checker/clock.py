@@ -42,6 +42,8 @@ def _aged(condition: Condition, seconds: int) -> Condition:
     since: datetime | None = NOW
     if condition.type == ConditionType.STABILIZING:
         since = _older(condition.last_transition_time, seconds, _UNHEALTHY_AGES)
+    if since == condition.last_transition_time:
+        return condition
     return condition.model_copy(update={"last_transition_time": since})
 
 

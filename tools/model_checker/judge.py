@@ -181,7 +181,7 @@ def _promoted(before: DecisionModelStatus, after: DecisionModelStatus) -> int | 
 
 def _seen(objects: Objects) -> Objects:
     """Return the objects without what no pass can see."""
-    return objects._replace(filled=False, proved=False)
+    return objects._replace(filled=False, proved=False) if objects.filled or objects.proved else objects
 
 
 def _facts(view: Cluster, index: int) -> RevisionFacts:
