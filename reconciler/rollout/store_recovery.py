@@ -18,14 +18,19 @@ ATTEMPTS = 3
 
 
 def is_empty(facts: RevisionFacts) -> bool:
-    """Whether the store was lost and no Job has filled it since."""
+    """Whether the store of a proved revision was lost and no Job has filled it since.
+
+    Without a mark and without a Job nothing speaks against a store. With a Job that has not filled it, it was created
+    again while an operation was under way that had been planned before the loss.
+    """
+    filled = facts.prefetch.state is PrefetchState.COMPLETE and not facts.prefetch.stale
     match facts.store:
         case StoreState.ABSENT:
             return True
         case StoreState.RECOVERING:
-            return facts.prefetch.state is not PrefetchState.COMPLETE or facts.prefetch.stale
+            return not filled
         case StoreState.PRESENT:
-            return facts.prefetch.state is PrefetchState.COMPLETE and facts.prefetch.stale
+            return not filled and facts.prefetch.state is not PrefetchState.ABSENT
         case StoreState.TERMINATING:
             return False
 

@@ -9,7 +9,7 @@ import pytest
 from api.conditions import ConditionType, Phase, Reason
 from api.keys import RETRY_ANNOTATION
 from api.status import RevisionStatus
-from reconciler.rollout import Decision, PrefetchFacts, PrefetchState, RevisionPlan, StoreState
+from reconciler.rollout import Decision, PrefetchFacts, PrefetchState, RevisionPlan, ServingFacts, StoreState
 from tests.reconciler.rollout.worlds import World, condition, told
 
 TRANSIENT = PrefetchFacts(state=PrefetchState.FAILED, failure="Transient")
@@ -68,6 +68,20 @@ def test_a_store_created_again_without_the_mark_is_recognised_by_its_older_job()
     decision = world.reconcile()
     assert plan_of(decision, stable).recovering
     assert decision.discarded_jobs == ()
+
+
+@pytest.mark.parametrize("outcome", [PrefetchFacts(state=PrefetchState.RUNNING), TRANSIENT, EXPIRED])
+def test_a_store_created_again_without_the_mark_is_not_filled_before_its_job_says_so(outcome: PrefetchFacts) -> None:
+    """An operation that was planned while the store was still there has created it, and the Job, once more."""
+    world, stable = world_without_store()
+    facts = world.revisions[stable.hash]
+    lost = replace(facts, store=StoreState.PRESENT, prefetch=outcome, serving=ServingFacts())
+    world.revisions[stable.hash] = lost
+    plan = plan_of(world.reconcile(), stable)
+    assert (plan.recovering, plan.serve) == (True, False)
+    world.revisions[stable.hash] = replace(lost, prefetch=PrefetchFacts(state=PrefetchState.COMPLETE, uid="new"))
+    plan = plan_of(world.reconcile(), stable)
+    assert (plan.recovering, plan.serve) == (False, True)
 
 
 def test_a_filled_store_loses_the_mark_and_the_condition() -> None:
