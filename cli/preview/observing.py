@@ -22,7 +22,7 @@ from cli.preview.registries import Registries
 from cli.preview.waiting import telling
 from components import names, paths
 from components.manifests import ObjectKey
-from reconciler.controller.observation import Children, controller_uid
+from reconciler.controller.observation import Children, controller_uid, taken_name
 from reconciler.controller.revisions import known_hashes
 from reconciler.controller.settings import ControllerSettings
 from reconciler.controller.watched import (
@@ -137,8 +137,8 @@ async def _conflict(situation: Situation, reader: Reader, created: tuple[ObjectK
     metadata = situation.model.metadata
     for kind, name in created:
         found = await reader.get(BY_KIND[kind], metadata.namespace, name)
-        if found is not None and (not metadata.uid or controller_uid(found) != metadata.uid):
-            return f"{kind} {metadata.namespace}/{name} already exists and is not controlled by this DecisionModel"
+        if conflict := taken_name(found, kind, metadata.uid):
+            return conflict
     return None
 
 

@@ -55,6 +55,17 @@ def controller_uid(obj: JsonObject) -> str | None:
     return None
 
 
+def taken_name(found: JsonObject | None, kind: str, owner_uid: str) -> str | None:
+    """Return what is wrong with the object under a name of `owner_uid`'s: another owner's; None when nothing is."""
+    if found is None or controller_uid(found) == owner_uid:
+        return None
+    namespace, name = found["metadata"]["namespace"], name_of(found)
+    return (
+        f"{kind} {namespace}/{name} already exists and is not controlled by this DecisionModel;"
+        " rename or remove it, it is never touched"
+    )
+
+
 def named(objects: Iterable[JsonObject], name: str, owner_uid: str) -> JsonObject | None:
     """Return the object called `name` if `owner_uid` controls it."""
     for obj in objects:

@@ -17,7 +17,7 @@ from components.manifests import render
 from components.program import ProviderSettings, converge
 from reconciler.controller.additions import without
 from reconciler.controller.convergence import SETTLING_SECONDS, Action, Memory, Step, next_step
-from reconciler.controller.observation import Children, controller_uid, uid_of
+from reconciler.controller.observation import Children, taken_name, uid_of
 from reconciler.controller.watched import BY_KIND
 from reconciler.driver import Failure, FailureReason, Operation, OperationKind, Outcome, StackDriver
 from reconciler.kernel.background import BackgroundTasks, TaskKey
@@ -26,6 +26,7 @@ from reconciler.kernel.errors import KubernetesError
 from reconciler.kernel.resources import ObjectKey
 
 STACK_TASKS = "stack"
+_CONVERGENCE = "converge"
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class StackConverger:
     def converge(self, model: DecisionModel, desired: DesiredStack, children: Children) -> float | None:
         """Start whatever the stack needs; return the seconds after which to look again, if that is known."""
         key = _key(model)
-        task = TaskKey(key, STACK_TASKS)
+        task = TaskKey(key, STACK_TASKS, _CONVERGENCE)
         if self._background.running(task):
             return None
         self._background.take(task)
@@ -121,7 +122,12 @@ class StackConverger:
         return None
 
     def forget(self, key: ObjectKey, uid: str) -> None:
-        """Drop the stack of a deleted DecisionModel; the garbage collector deletes its objects."""
+        """Drop the stack of a deleted DecisionModel; the garbage collector deletes its objects.
+
+        An operation for it ends as well: in a namespace that went with it, the engine would try for a minute, and every
+        other DecisionModel would wait for its turn.
+        """
+        self._background.cancel(key, STACK_TASKS, _CONVERGENCE)
         self._memories.pop(uid, None)
         self._conflicts.pop(uid, None)
         stack = names.stack(Owner(namespace=key.namespace, name=key.name, uid=uid))
@@ -196,13 +202,7 @@ class StackConverger:
 
     async def _foreign(self, kind: str, name: str, model: DecisionModel) -> str | None:
         namespace = model.metadata.namespace
-        found = await self._client.get(BY_KIND[kind], namespace, name)
-        if found is None or controller_uid(found) == model.metadata.uid:
-            return None
-        return (
-            f"{kind} {namespace}/{name} already exists and is not controlled by this DecisionModel;"
-            " rename or remove it, it is never touched"
-        )
+        return taken_name(await self._client.get(BY_KIND[kind], namespace, name), kind, model.metadata.uid)
 
     async def _prune(self, work: _Work) -> None:
         for obj in work.live:

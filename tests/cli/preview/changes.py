@@ -9,7 +9,7 @@ Spec = dict[str, Any]
 SERVING: Spec = {
     "model": "laya:en",
     "resources": {"requests": {"cpu": "20m", "memory": "32Mi"}},
-    "cache": {"size": "64Mi"},
+    "cache": {"size": "2Gi"},
     # The old revision goes half a minute after the promotion.
     "rollout": {"stabilization": "0s"},
 }
@@ -28,15 +28,15 @@ NEW_REVISIONS: dict[str, Spec] = {
     "scheduling": {"scheduling": {"nodeSelector": {"kubernetes.io/os": "linux"}}},
     "model and replicas": {"model": "laya:en-better", "replicas": 2},
     "model, stopping first": {"model": "laya:en-better", "rollout": {"stabilization": "0s", "strategy": "Recreate"}},
-    "model and a small store": {"model": "laya:en-better", "cache": {"size": "48Mi"}},
+    "model and a small store": {"model": "laya:en-better", "cache": {"size": "1Gi"}},
 }
 
 IN_PLACE: dict[str, Spec] = {
     "replicas": {"replicas": 3},
-    "cache.size grows": {"cache": {"size": "128Mi"}},
-    "cache.size shrinks": {"cache": {"size": "32Mi"}},
-    "cache.storageClassName": {"cache": {"size": "64Mi", "storageClassName": "fast"}},
-    "cache.accessModes": {"cache": {"size": "64Mi", "accessModes": ["ReadWriteMany"]}},
+    "cache.size grows": {"cache": {"size": "4Gi"}},
+    "cache.size shrinks": {"cache": {"size": "1Gi"}},
+    "cache.storageClassName": {"cache": {"size": "2Gi", "storageClassName": "fast"}},
+    "cache.accessModes": {"cache": {"size": "2Gi", "accessModes": ["ReadWriteMany"]}},
     "auth": {"auth": {"apiKeySecretRef": {"name": "keys", "key": "api-key"}}},
     "rollout": {"rollout": {"stabilization": "1m", "promotion": "Manual", "timeouts": {"starting": "5m"}}},
 }

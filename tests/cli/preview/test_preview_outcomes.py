@@ -119,6 +119,11 @@ async def test_an_object_of_another_owner_is_a_conflict(asked: Asked) -> None:
     asked.bed.server.put("v1", "services", {"kind": "Service", "metadata": metadata, "spec": {}})
     told = await asked.forecast()
     assert reason(told) == "ResourceConflict"
+    assert told.refused is not None
+    asked.bed.start()
+    asked.bed.declare()
+    await asked.bed.settle()
+    assert asked.bed.condition("Ready") == ("False", "ResourceConflict", told.refused.message)
 
 
 async def test_a_revision_that_was_rejected_before_needs_the_retry_annotation(asked: Asked) -> None:

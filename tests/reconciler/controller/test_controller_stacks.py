@@ -71,6 +71,21 @@ async def test_what_a_failed_operation_left_behind_is_completed(bed: Bed) -> Non
     assert bed.status.phase == "Ready"
 
 
+async def test_an_operation_ends_with_its_model_and_its_stack_goes(bed: Bed) -> None:
+    """In a namespace that is gone the engine would go on trying, on a worker that others wait for."""
+    bed.driver.trouble = [Trouble(None, after=1)]
+    bed.declare()
+    await bed.settle()
+    assert bed.driver.hanging == 1
+
+    bed.delete()
+    await bed.settle()
+
+    assert bed.driver.hanging == 0
+    assert bed.driver.kinds[-1] is OperationKind.REMOVE
+    assert bed.driver.states == {}
+
+
 async def test_a_stack_that_never_converges_ends_the_rollout_at_its_deadline(bed: Bed) -> None:
     bed.driver.trouble = [Trouble(FailureReason.REFUSED, "exceeded quota: storage", times=10_000)]
     bed.declare(rollout={"timeouts": {"caching": "2m"}})
