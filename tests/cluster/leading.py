@@ -89,10 +89,6 @@ class Leadership:
         stopping = ended - asked if end is End.DELETE else 0.0
         return Takeover(end=end, stopping=stopping, lease=taken, write=written)
 
-    def log(self) -> str:
-        """Return what the leader has said."""
-        return self.bench.kubectl.run("logs", self.leader()["metadata"]["name"], "-n", SYSTEM, "--tail=200")
-
     def wait_for_standby(self) -> None:
         """Wait until a second Pod is ready to take over."""
         self.bench.kubectl.run(

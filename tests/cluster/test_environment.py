@@ -124,11 +124,40 @@ def test_what_is_retained_survives_destroy_and_is_taken_over_again(stack: Pulumi
     stack.pulumi("preview", f"--stack={stack.stack}", "--expect-no-changes")
 
 
+def definition(kind: str) -> dict[str, Any]:
+    """A definition of what a Prometheus operator brings, which takes any spec."""
+    plural, group = f"{kind.lower()}s", "monitoring.coreos.com"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": kind, "plural": plural}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
 def test_an_upgrade_changes_the_reconciler_and_no_model(stack: PulumiStack, kubectl: Kubectl) -> None:
     serving = serving_pods(kubectl)
-    configure(stack, manager__maxConcurrentReconciles=3)
+    kubectl.apply(definition("ServiceMonitor"), definition("PrometheusRule"))
+    kubectl.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    configure(
+        stack,
+        manager__maxConcurrentReconciles=3,
+        metrics__serviceMonitor__enabled=True,
+        prometheusRule__enabled=True,
+        grafanaDashboard__enabled=True,
+        networkPolicies__enabled=True,
+        networkPolicies__namespaces=["default"],
+    )
 
     update(stack)
+
+    assert len(kubectl.list("servicemonitor", SYSTEM_NAMESPACE)) == 1
+    assert len(kubectl.list("prometheusrule", SYSTEM_NAMESPACE)) == 1
+    assert len(kubectl.list("networkpolicy", "default")) == 2
+    assert kubectl.list("configmap", SYSTEM_NAMESPACE, "grafana_dashboard=1")
 
     deployment = kubectl.get("deployment", MANAGER_NAME, SYSTEM_NAMESPACE)
     assert deployment is not None
