@@ -6,6 +6,7 @@ test compares the two. `python -m api.crd` writes it anew.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +107,9 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+@functools.cache
 def load() -> dict[str, Any]:
-    """Return the committed CustomResourceDefinition."""
+    """Return the committed CustomResourceDefinition, the same object every time: treat it as frozen."""
     committed: dict[str, Any] = yaml.load(CRD_FILE.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     return committed
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-_TABLE = yaml.safe_load((Path(__file__).parent / "admission.yaml").read_text(encoding="utf-8"))
+_TABLE = yaml.load((Path(__file__).parent / "admission.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

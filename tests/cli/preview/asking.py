@@ -49,7 +49,7 @@ class Asked:
     async def preview(self, *documents: Any) -> tuple[ModelPreview, ...]:
         """Preview documents."""
         question = Question(
-            read=read_manifests(["-"], io.BytesIO(yaml.safe_dump_all(documents).encode())),
+            read=read_manifests(["-"], io.BytesIO(yaml.dump_all(documents, Dumper=yaml.CSafeDumper).encode())),
             settings=self.bed.options.controller,
             policy=self.policy,
             now=self.bed.clock.now(),
