@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,17 @@ CLUSTER = "test" if _WORKER == "gw0" else f"test-{_WORKER}"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a person look at the cluster after a failed test."""
     parser.addoption("--keep-cluster", action="store_true", help="leave the clusters running")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the garbage collector what collecting imports, which lives to the end: a tenth of all tests' time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture

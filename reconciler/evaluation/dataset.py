@@ -25,6 +25,7 @@ SIZE_LIMIT: Final = 1 << 20
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _JSON_WHITESPACE: Final = b" \t\r"
+_TEXT_OF_LINE: Final = re.compile(rb"[^ \t\r\n][^\n]*+")
 _LONGEST_QUOTE: Final = 63
 _STRUCTURE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}:]')
 _OPENING: Final = (b"{", b"[")
@@ -105,10 +106,12 @@ def parse_dataset(content: bytes, max_cases: int) -> Dataset:
 
 def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:
     """Number and text of each line that is not blank; editors leave byte order marks and CRLF."""
-    for number, line in enumerate(content.removeprefix(_BYTE_ORDER_MARK).split(b"\n"), start=1):
-        text = line.strip(_JSON_WHITESPACE)
-        if text:
-            yield number, text
+    content = content.removeprefix(_BYTE_ORDER_MARK)
+    number, counted = 1, 0
+    for text in _TEXT_OF_LINE.finditer(content):
+        number += content.count(b"\n", counted, text.start())
+        counted = text.start()
+        yield number, text[0].rstrip(_JSON_WHITESPACE)
 
 
 def _case(number: int, line: bytes) -> Case:
