@@ -73,6 +73,17 @@ class Change:
         return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that a store holds; committed objects are never changed, so it shares them."""
+
+    version: int
+    oldest: int
+    history: tuple[Change, ...]
+    collections: dict[tuple[str, str], dict[tuple[str, str], Object]]
+    applied: dict[tuple[str, str, str], Object]
+
+
 class FakeStore:
     """All objects by collection, and what happened to them."""
 
@@ -84,6 +95,18 @@ class FakeStore:
         self._collections: dict[tuple[str, str], dict[tuple[str, str], Object]] = defaultdict(dict)
         self._applied: dict[tuple[str, str, str], Object] = {}
         self._garbage_collection = garbage_collection
+
+    def snapshot(self) -> Snapshot:
+        """Return what the store holds, to go back to it."""
+        collections = {name: dict(objects) for name, objects in self._collections.items()}
+        return Snapshot(self.version, self.oldest, tuple(self.history), collections, dict(self._applied))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot; open watches are told nothing of it."""
+        self.version, self.oldest, self.history = snapshot.version, snapshot.oldest, list(snapshot.history)
+        self._collections.clear()
+        self._collections.update({name: dict(objects) for name, objects in snapshot.collections.items()})
+        self._applied = dict(snapshot.applied)
 
     def collection(self, target: Target) -> list[Object]:
         """Return the live objects of a collection, in one namespace or in all, ordered by key."""

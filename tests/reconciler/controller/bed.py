@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +19,7 @@ from unittest.mock import patch
 from api.decisionmodel import DecisionModel
 from api.keys import API_VERSION, GROUP, KIND, NAME_LABEL, PLURAL
 from api.status import DecisionModelStatus
+from components.manifests import ObjectKey as ManifestKey
 from components.program import ProviderSettings
 from reconciler.controller.settings import ControllerSettings
 from reconciler.controller.watched import BY_KIND, CHILD_RESOURCES, DECISION_MODELS, PODS, SERVICES
@@ -31,6 +32,7 @@ from reconciler.kernel.resources import ObjectKey, Resource, object_key
 from reconciler.main import _TASK_LIMITS, Connections, Reconciliation
 from reconciler.options import Options
 from tests.fakes.apiserver import FakeApiServer, Request
+from tests.fakes.apistore import Snapshot
 from tests.fakes.json_copy import json_copy
 from tests.fakes.waiting import until
 from tests.reconciler.controller.clocks import ManualClock
@@ -71,23 +73,15 @@ def options(registry_url: str, kubeconfig: Path, **settings: Any) -> Options:
     )
 
 
-@dataclass
-class Cut:
-    """Where a reconciler is killed: just before its write of that number (from 1)."""
+@dataclass(frozen=True)
+class Moment:
+    """What a reconciler leaves behind that is killed just before the write with that label."""
 
-    number: int
-    reached: asyncio.Event = field(default_factory=asyncio.Event)
-    seen: int = 0
-    label: str = ""
-
-    def arrives(self, label: str) -> bool:
-        """Count a write; whether it must not happen any more."""
-        if not self.reached.is_set():
-            self.seen += 1
-            if self.seen == self.number:
-                self.label = label
-                self.reached.set()
-        return self.reached.is_set()
+    label: str
+    store: Snapshot
+    stacks: Mapping[str, Mapping[ManifestKey, Object]]
+    loaded: Mapping[str, str | None]
+    """What each runtime has in memory."""
 
 
 class Bed:
@@ -107,11 +101,9 @@ class Bed:
 
     # The process.
 
-    def start(self, cut: Cut | None = None) -> None:
-        """Start the reconciler; with a `cut`, until there."""
+    def start(self) -> None:
+        """Start the reconciler."""
         self.driver = FakeDriver(self.server, self.driver.states)
-        if cut is not None:
-            self._arm(cut)
         configuration = load_configuration(self.kubeconfig)
         client = KubernetesClient(
             open_api_client(configuration, "tests"),
@@ -144,16 +136,40 @@ class Bed:
         self.start()
         await self.settle()
 
-    def _arm(self, cut: Cut) -> None:
-        def matches(request: Request) -> bool:
-            return request.method != "GET" and cut.arrives(f"{request.method} {request.path}")
+    def start_recorded(self) -> list[Moment]:
+        """Start the reconciler; what it would leave behind is added to the list before each of its writes."""
+        self.start()
+        moments: list[Moment] = []
 
-        async def before_write() -> None:
-            if cut.arrives("stack"):
-                await asyncio.Event().wait()
+        def before_request(request: Request) -> bool:
+            if request.method != "GET":
+                moments.append(self._moment(f"{request.method} {request.path}"))
+            return False
 
-        self.server.hang(matches=matches)
-        self.driver.before_write = before_write
+        async def before_stack_write() -> None:
+            moments.append(self._moment("stack"))
+
+        self.server.fail(500, matches=before_request)
+        self.driver.before_write = before_stack_write
+        return moments
+
+    def _moment(self, label: str) -> Moment:
+        return Moment(
+            label=label,
+            store=self.server.store.snapshot(),
+            stacks={stack: dict(state) for stack, state in self.driver.states.items()},
+            loaded={address: runtime.loaded for address, runtime in self.runtimes.by_address.items()},
+        )
+
+    async def restart_at(self, moment: Moment) -> None:
+        """Kill the reconciler and start another one on what was left behind at that moment."""
+        await self.kill()
+        self.server.store.restore(moment.store)
+        self.driver.states = {stack: dict(state) for stack, state in moment.stacks.items()}
+        for address, model in moment.loaded.items():
+            self.runtimes.by_address[address].loaded = model
+        self.start()
+        await self.settle()
 
     # Time.
 
@@ -169,15 +185,6 @@ class Bed:
             await self._live()
             while not await self._is_settled():
                 await self._live()
-
-    async def run_to(self, cut: Cut) -> bool:
-        """Live until the cut, or until nothing is left to do; returns whether the cut was reached."""
-        waits = [asyncio.create_task(self.settle()), asyncio.create_task(cut.reached.wait())]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
-        return cut.reached.is_set()
 
     async def _is_settled(self) -> bool:
         """Whether the reconciler has nothing left to do, and the cluster nothing to answer to what it did."""
@@ -380,4 +387,4 @@ def _restore(registry: Registry, published: Mapping[TagName, str]) -> None:
             registry.site.move_tag(name, name)
 
 
-__all__ = ["CHILD_RESOURCES", "KEY", "Bed", "Cut", "Object", "open_bed", "until"]
+__all__ = ["CHILD_RESOURCES", "KEY", "Bed", "Moment", "Object", "open_bed", "until"]

@@ -7,13 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.reconciler.controller.bed import Bed, Cut, open_bed
+from tests.reconciler.controller.bed import Bed, open_bed
 from tools.standin.registry import Registry
 
 pytestmark = pytest.mark.anyio
-
-LONGEST = 40
-"""More writes than a first rollout and a promotion take; a cut beyond the last one ends the test."""
 
 
 async def declared(bed: Bed, *, second: bool) -> None:
@@ -48,19 +45,12 @@ async def test_wherever_the_reconciler_dies_the_next_one_ends_the_same(
 ) -> None:
     async with open_bed(registry, tmp_path) as bed:
         await declared(bed, second=second)
-        bed.start()
+        moments = bed.start_recorded()
         await bed.settle()
         expected, promotions = outcome(bed), bed.events.count("Promoted")
 
-    for number in range(1, LONGEST):
-        async with open_bed(registry, tmp_path) as bed:
-            await declared(bed, second=second)
-            cut = Cut(number)
-            bed.start(cut)
-            if not await bed.run_to(cut):
-                break
-            await bed.restart()
-            assert outcome(bed) == expected, cut.label
-            assert bed.events.count("Promoted") == promotions, cut.label
-    assert cut.number < LONGEST
-    assert cut.number > 10, "every write was a place to die"
+        for moment in moments:
+            await bed.restart_at(moment)
+            assert outcome(bed) == expected, moment.label
+            assert bed.events.count("Promoted") == promotions, moment.label
+    assert len(moments) > 10, "every write was a moment to die"
