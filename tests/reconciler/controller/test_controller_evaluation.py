@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
 
 from api.keys import GROUP, PROMOTE_ANNOTATION
+from reconciler.controller import evaluations
 from reconciler.controller.watched import CONFIG_MAPS
+from reconciler.evaluation.apart import Proof
+from reconciler.evaluation.judgement import judge_run
+from reconciler.evaluation.parameters import Inputs, Parameters
+from reconciler.evaluation.table import Item
 from tests.reconciler.controller.bed import KEY, Bed
 from tests.reconciler.controller.runtimes import FakeRuntime
 
@@ -230,7 +237,7 @@ async def test_a_parked_candidate_survives_a_restart_unasked_and_follows_its_dat
 async def test_statistics_compare_item_by_item_and_keep_the_evidence(
     bed: Bed, wrong: int, phase: str, result: str
 ) -> None:
-    put_dataset(bed, cases(200))
+    put_dataset(bed, cases(100))
     answering(bed, {"laya:multilingual": wrong})
     gate = {**GATE, "minAccuracy": "0.5", "statistics": STATISTICS}
     await bed.rolled_out(rollout={"evaluation": gate})
@@ -262,8 +269,23 @@ async def test_no_text_of_a_data_set_leaves_through_the_api_server_the_log_or_th
     assert CANARY.encode() not in generate_latest(bed.parts.registry)
 
 
-async def test_evidence_that_cannot_be_written_yet_delays_the_verdict_and_nothing_else(bed: Bed) -> None:
-    put_dataset(bed, cases(200))
+@pytest.fixture
+def judged_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge within this process, which has numpy and scipy already: a process of its own imports them anew."""
+
+    async def judge_here(
+        stable: Sequence[Item], candidate: Sequence[Item], inputs: Inputs, parameters: Parameters
+    ) -> Proof:
+        judgement = await asyncio.to_thread(judge_run, stable, candidate, inputs, parameters)
+        return Proof(judgement.verdict, judgement.document)
+
+    monkeypatch.setattr(evaluations, "judge_apart", judge_here)
+
+
+async def test_evidence_that_cannot_be_written_yet_delays_the_verdict_and_nothing_else(
+    bed: Bed, judged_here: None
+) -> None:
+    put_dataset(bed, cases(100))
     answering(bed, {})
     gate = {**GATE, "minAccuracy": "0.5", "statistics": STATISTICS}
     stable = await bed.rolled_out(rollout={"evaluation": gate})
