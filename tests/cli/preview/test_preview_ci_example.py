@@ -24,6 +24,7 @@ def checkout(tmp_path: Path) -> Path:
         (tmp_path / name).symlink_to(ROOT / name)
     models = tmp_path / "stacks" / "staging"
     models.mkdir(parents=True)
+    (models.parent / "policy.yaml").symlink_to(ROOT / "stacks" / "policy.yaml")
     (models.parent / "Pulumi.staging.yaml").write_text(
         yaml.safe_dump({"config": {"decisionmodel:image": "registry.example.com/reconciler:1"}})
     )
