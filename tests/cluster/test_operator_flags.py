@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
-from tests.cluster.observing import OPERATOR, SYSTEM, Bench, reason
+from tests.cluster.flags import restarted_with
+from tests.cluster.observing import Bench, reason
 from tools.kubectl import wait_until
 from tools.observer import condition, phase
 
 pytestmark = pytest.mark.cluster
 
 OLDER = "0.11.0"
-
-
-@contextmanager
-def restarted_with(bench: Bench, *flags: str) -> Iterator[None]:
-    """Restart the reconciler with more flags, and with those it had at the end."""
-    deployment = bench.kubectl.get("deployment", OPERATOR, SYSTEM)
-    assert deployment
-    before = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    set_arguments(bench, [*before, *flags])
-    yield
-    set_arguments(bench, before)
-
-
-def set_arguments(bench: Bench, arguments: list[str]) -> None:
-    patch = [{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": arguments}]
-    target = (f"deployment/{OPERATOR}", "-n", SYSTEM)
-    bench.kubectl.run("patch", *target, "--type=json", "-p", json.dumps(patch))
-    bench.kubectl.run("rollout", "status", *target, "--timeout=120s", timeout=150)
 
 
 def candidates(bench: Bench, names: tuple[str, ...]) -> list[str]:
