@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 import yaml
 
 from tests.cli.preview.happenings import Snapshot, snapshot
+from tests.cli.preview.rights import documented_role
 from tests.cluster.observing import OPERATOR, OWNED_KINDS, SYSTEM, Bench
 from tools.deploy import ROOT, PulumiStack
 from tools.kubectl import wait_until
@@ -79,7 +79,7 @@ def write_reader_kubeconfig(bench: Bench, path: Path) -> Path:
     namespaced = {"name": _ACCOUNT, "namespace": bench.namespace}
     group = "rbac.authorization.k8s.io"
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": namespaced}
-    role = {**_documented_role(), "kind": "Role", "metadata": namespaced}
+    role = {**documented_role(), "kind": "Role", "metadata": namespaced}
     binding = {
         "apiVersion": f"{group}/v1",
         "kind": "RoleBinding",
@@ -93,13 +93,6 @@ def write_reader_kubeconfig(bench: Bench, path: Path) -> Path:
     kubeconfig["users"] = [{"name": user["name"], "user": {"token": token}} for user in kubeconfig["users"]]
     path.write_text(yaml.safe_dump(kubeconfig), encoding="utf-8")
     return path
-
-
-def _documented_role() -> Object:
-    text = (ROOT / "docs" / "preview.md").read_text(encoding="utf-8").partition("\n## Rights\n")[2]
-    block = re.search(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert block is not None
-    return dict(yaml.safe_load(block[1]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from reconciler.engine.images import RuntimeVersion, RuntimeVersionPolicy
 from tests.cli.preview.asking import Asked
 from tests.cli.preview.changes import REFUSED
 from tests.cli.preview.happenings import predicted
+from tests.cli.preview.rights import documented_role
 from tests.reconciler.controller.bed import KEY
 from tests.reconciler.controller.kubelet import Failed
 from tools.standin.registry.failures import Status
@@ -64,6 +65,28 @@ async def test_a_preview_writes_nothing_and_reads_no_secret(asked: Asked) -> Non
     assert [request.path for request in asked.bed.server.requests if "/secrets" in request.path] == []
     assert [request.path for request in asked.bed.registry.requests] == ["/v2/library/laya/manifests/en-better"]
     assert "Secret keys (auth.apiKeySecretRef) was not read" in " ".join(told.notes)
+
+
+async def test_a_preview_reads_with_all_of_the_documented_rights_and_no_other(asked: Asked) -> None:
+    asked.bed.start()
+    await asked.bed.rolled_out()
+    await asked.bed.kill()
+    asked.bed.server.requests.clear()
+
+    # The second is new, and so its Service's name has to be free.
+    other = asked.manifest()
+    other["metadata"]["name"] = "other"
+    await asked.preview(asked.manifest(model="laya:en-better", replicas=2, rollout={"evaluation": GATE}), other)
+
+    used = {used_right(request.path) for request in asked.bed.server.requests}
+    rules = documented_role()["rules"]
+    assert used == {(verb, resource) for rule in rules for verb in rule["verbs"] for resource in rule["resources"]}
+
+
+def used_right(path: str) -> tuple[str, str]:
+    """Return verb and resource of a request that reads."""
+    resource, *name = path.partition("/namespaces/default/")[2].split("/")
+    return ("get" if name else "list"), resource
 
 
 async def test_an_unchanged_manifest_is_nothing_to_do_and_asks_no_registry(asked: Asked) -> None:
