@@ -73,7 +73,7 @@ def rendered(situation: Situation, passes: tuple[Pass, ...]) -> tuple[Rendered, 
 
 
 def changes(situation: Situation, course: tuple[Rendered, ...]) -> tuple[ObjectChange, ...]:
-    """Return what becomes of every object that does not stay as it is, in the order in which it begins."""
+    """Return what becomes of every object that is another one in the end, in the order in which it begins."""
     found: dict[ObjectKey, ObjectChange] = {}
     for change in (*_kept(situation, course), *_of_stack(situation, course), *_dropped(situation, course)):
         earlier = found.setdefault(change.key, change)
@@ -145,11 +145,18 @@ def _drifts(situation: Situation, course: Iterable[Rendered]) -> Iterator[tuple[
 
 
 def _of_stack(situation: Situation, course: tuple[Rendered, ...]) -> Iterator[ObjectChange]:
+    lasting = _lasting(course)
     for during, drift in _drifts(situation, course):
         action = _ACTIONS.get(drift.cause)
-        if action is not None:
+        if action is not None and (action is not Action.CREATE or ObjectKey(drift.kind, drift.name) in lasting):
             paths = (drift.path,) if action is Action.CHANGE else ()
             yield ObjectChange(action=action, kind=drift.kind, name=drift.name, during=during, paths=paths)
+
+
+def _lasting(course: tuple[Rendered, ...]) -> frozenset[ObjectKey]:
+    """Return what there is in the end: a second replica gives the old revision a budget that goes with it."""
+    last = next((each.manifests for each in reversed(course) if each.manifests is not None), ())
+    return frozenset(manifest.key for manifest in last)
 
 
 def _kept(situation: Situation, course: tuple[Rendered, ...]) -> Iterator[ObjectChange]:

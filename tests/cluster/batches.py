@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cli.preview.happenings import Happening, Key, happenings
+from tests.cli.preview.happenings import Happening, happenings
 from tests.cluster.observing import Bench, decision_model
 from tests.cluster.previewing import Dmctl, Told, Traces, View, look, traces, wait_until_quiet, write_environment
 from tools.deploy import PulumiStack
@@ -22,18 +21,16 @@ Manifests = dict[str, Object]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: what was told of it, the DecisionModel before and after, and which objects there were meanwhile."""
+    """One row: what was told of it, and the DecisionModel before and after."""
 
     told: Object
     before: View | None
     after: View
-    seen: frozenset[Key]
 
     @property
     def happened(self) -> set[Happening]:
         """What became of its objects."""
-        before = {} if self.before is None else self.before.objects
-        return happenings(before, self.after.objects, self.seen - {*before})
+        return happenings({} if self.before is None else self.before.objects, self.after.objects)
 
     @property
     def stable(self) -> Object:
@@ -62,46 +59,6 @@ class Batch:
     asked: list[str]
     before: Traces
     after: Traces
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
-    """Rows under way: looks at them, and remembers every object that it has seen.
-
-    Attributes:
-        bench: Where they are.
-        names: Of their DecisionModels.
-        told: What was told of them.
-        before: What was there before.
-    """
-
-    bench: Bench
-    names: dict[str, str]
-    told: Told
-    before: dict[str, View]
-    _seen: defaultdict[str, set[Key]] = field(default_factory=lambda: defaultdict(set))
-
-    def rows(self) -> dict[str, Row]:
-        """Look at all rows whose DecisionModels there are."""
-        now = look(self.bench)
-        return {row: self._row(name, now[name]) for row, name in self.names.items() if name in now}
-
-    def _row(self, name: str, now: View) -> Row:
-        self._seen[name] |= {*now.objects}
-        return Row(self.told.models[name], self.before.get(name), now, frozenset(self._seen[name]))
-
-    def follow(self, ended: Callable[[Row], bool]) -> dict[str, Row]:
-        """Wait until every row has ended and nothing happens any more; return the rows as they are then."""
-
-        def all_ended() -> bool:
-            rows = self.rows()
-            return rows.keys() == self.names.keys() and all(map(ended, rows.values()))
-
-        # A row that does not end as it should is shown by its own test, with the difference.
-        with suppress(WaitError):
-            wait_until("all rows to end", all_ended, 180, every=0.7)
-        wait_until_quiet(self.bench)
-        return self.rows()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +102,17 @@ class Stage:
         rejected = self._apply(edits)
         meanwhile(told)
         names = {row: manifest["metadata"]["name"] for row, manifest in edits.items()}
-        rows = Course(bench=bench, names=names, told=told, before=views).follow(ended)
+
+        def rows() -> dict[str, Row]:
+            now = look(bench)
+            return {row: Row(told.models[name], views.get(name), now[name]) for row, name in names.items()}
+
+        # A row that does not end as it should is shown by its own test, with the difference.
+        with suppress(WaitError):
+            wait_until("all rows to end", lambda: all(map(ended, rows().values())), 180, every=0.7)
+        wait_until_quiet(bench)
         return Batch(
-            rows=rows, rejected=rejected, told=told, told_reader=told_reader, asked=asked, before=before, after=after
+            rows=rows(), rejected=rejected, told=told, told_reader=told_reader, asked=asked, before=before, after=after
         )
 
     def _apply(self, edits: Manifests) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,8 +16,7 @@ from cli.preview.environments import default_settings
 from cli.preview.reading import ModelPreview, Question, preview
 from policy import Configuration
 from reconciler.controller.watched import BY_KIND, CONFIG_MAPS
-from tests.cli.preview.happenings import KINDS, Happening, Key, Snapshot, happenings, snapshot
-from tests.fakes.apistore import Change
+from tests.cli.preview.happenings import KINDS, Happening, Snapshot, happenings, snapshot
 from tests.fakes.json_copy import json_copy
 from tests.reconciler.controller.bed import KEY, Bed
 from tests.reconciler.controller.clocks import START
@@ -81,17 +79,8 @@ class Asked:
     async def carry_out(self, annotations: dict[str, str] | None = None, **spec: Any) -> set[Happening]:
         """Apply the manifest and let everything happen; return what became of the objects."""
         before = self.snapshot()
-        created: set[Key] = set()
-        self.bed.server.store.listeners.append(lambda change: created.update(_created(change)))
         self.bed.declare(annotations=annotations, **spec)
         await self.bed.settle()
         await self.bed.advance(301)
         await self.bed.advance(11)
-        return happenings(before, self.snapshot(), created)
-
-
-def _created(change: Change) -> Iterator[Key]:
-    """Yield what a change of the store created of the kinds that a forecast speaks of."""
-    new = change.new
-    if change.old is None and new is not None and new.get("kind") in KINDS:
-        yield new["kind"], new["metadata"]["name"]
+        return happenings(before, self.snapshot())

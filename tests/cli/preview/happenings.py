@@ -10,7 +10,6 @@ from cli.forecast.objects import Action
 from components.subset import differing_paths
 
 Object = Mapping[str, Any]
-Key = tuple[str, str]
 
 KINDS = ("PersistentVolumeClaim", "Job", "Deployment", "PodDisruptionBudget", "Service", "ConfigMap")
 """The kinds that a preview speaks of."""
@@ -25,7 +24,7 @@ class Happening(NamedTuple):
     paths: frozenset[str] = frozenset()
 
 
-Snapshot = dict[Key, dict[str, Any]]
+Snapshot = dict[tuple[str, str], dict[str, Any]]
 """What objects declare, by kind and name."""
 
 
@@ -34,10 +33,10 @@ def snapshot(objects: Iterable[Object]) -> Snapshot:
     return {(obj["kind"], obj["metadata"]["name"]): _declared(obj) for obj in objects if obj["kind"] in KINDS}
 
 
-def happenings(before: Snapshot, after: Snapshot, created: Iterable[Key] = ()) -> set[Happening]:
-    """Return the differences; `created` came meanwhile as well, and may be gone again."""
+def happenings(before: Snapshot, after: Snapshot) -> set[Happening]:
+    """Return the differences."""
     return {
-        *(Happening(Action.CREATE, *key) for key in ({*after} - {*before}) | {*created}),
+        *(Happening(Action.CREATE, *key) for key in {*after} - {*before}),
         *(Happening(Action.DELETE, *key) for key in {*before} - {*after}),
         *_changes(before, after),
     }
