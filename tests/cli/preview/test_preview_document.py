@@ -1,4 +1,4 @@
-"""What docs/preview.md shows is what the commands print, and what they need is what it grants."""
+"""What docs/preview.md shows is what the commands print."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from cli.preview.documents import REPORTS
 from tests.cli.commands import Dmctl
 from tests.cli.preview.asking import Asked
-from tests.fakes.apiserver import Request
-from tests.reconciler.controller.kubelet import Failed
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "preview.md").read_text(encoding="utf-8")
 RESOURCES = {"requests": {"cpu": "1", "memory": "3500Mi"}, "limits": {"memory": "4500Mi"}}
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-ASKED_FOR = re.compile(r"/apis?/(?:([a-z.]+)/)?v1\w*/namespaces/[^/]+/([a-z]+)(/[^?]+)?")
 
 
 def shown(title: str) -> str:
@@ -75,35 +71,3 @@ def test_every_field_is_documented(dmctl: Dmctl) -> None:
     assert documented == set(told)
     nested = {key for value in told.values() if isinstance(value, dict) for key in value}
     assert nested <= set(re.findall(r"`([A-Za-z]+)`", DOCUMENT))
-
-
-@pytest.mark.anyio
-async def test_the_documented_rights_suffice_and_are_all_needed(asked: Asked) -> None:
-    (block,) = re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)
-    granted = {
-        (group, resource, verb)
-        for rule in yaml.safe_load(block)["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    asked.bed.kubelet.prefetch = lambda _: Failed()
-    asked.bed.start()
-    asked.bed.declare()
-    await asked.bed.settle()
-    await asked.bed.kill()
-    asked.bed.server.requests.clear()
-    await asked.forecast(model="laya:en-better", replicas=2)
-
-    used = set(map(right, asked.bed.server.requests))
-    assert used <= granted
-    # Pods and ReplicaSets are never created by the engine, so their names are never looked up.
-    assert granted - used == {("", "pods", "get"), ("apps", "replicasets", "get")}
-
-
-def right(request: Request) -> tuple[str, str, str]:
-    """Group, resource and verb that a request needs."""
-    assert request.method == "GET"
-    match = ASKED_FOR.fullmatch(request.path)
-    assert match is not None, request.path
-    return match[1] or "", match[2], "get" if match[3] else "list"
