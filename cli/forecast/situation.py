@@ -19,6 +19,7 @@ from reconciler.controller.revisions import (
     image_refusals,
     known_digest,
     preflight,
+    promotion_time,
     resolved,
     runtime_update,
 )
@@ -128,7 +129,9 @@ def facts_of(situation: Situation) -> Facts:
             *policy_refusals(model, resolution, children, situation.settings),
         ),
         conflict=situation.conflict,
-        revisions={each: revision_facts(children, name, uid, each) for each in hashes},
+        revisions={
+            each: revision_facts(children, name, uid, each, promotion_time(model.status, each)) for each in hashes
+        },
         service_selects=selected_revision(children, name, uid),
         runtime_update=runtime_update(model.status.stable_revision, situation.settings),
     )

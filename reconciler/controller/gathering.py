@@ -35,6 +35,7 @@ from reconciler.controller.revisions import (
     image_refusals,
     known_digest,
     preflight,
+    promotion_time,
     resolved,
     runtime_update,
 )
@@ -150,7 +151,9 @@ class Gatherer:
 
     def _revision(self, children: Children, model: DecisionModel, name: str) -> RevisionFacts:
         owner, owner_uid = model.metadata.name, model.metadata.uid
-        facts = remaining(revision_facts(children, owner, owner_uid, name), self._stacks.declared(model), name)
+        promoted_at = promotion_time(model.status, name)
+        observed = revision_facts(children, owner, owner_uid, name, promoted_at)
+        facts = remaining(observed, self._stacks.declared(model), name)
         claim = claim_of(children, owner, owner_uid, name)
         if claim is not None and facts.claim is not None:
             refused = self._grower.refusal(uid_of(claim), str(model.spec.cache.size))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from api.conditions import Reason
@@ -127,26 +128,44 @@ def uses_shared_store(children: Children, owner: str, owner_uid: str, revision: 
     return any(volume.get("persistentVolumeClaim", {}).get("claimName") == shared for volume in volumes)
 
 
-def revision_facts(children: Children, owner: str, owner_uid: str, revision: str) -> RevisionFacts:
-    """Return what exists for `revision` of the DecisionModel called `owner`."""
+def revision_facts(
+    children: Children, owner: str, owner_uid: str, revision: str, promoted_at: datetime | None = None
+) -> RevisionFacts:
+    """Return what exists for `revision` of the DecisionModel called `owner`.
+
+    Args:
+        children: The DecisionModel's objects.
+        owner: Its name.
+        owner_uid: Its UID.
+        revision: The revision's hash.
+        promoted_at: When the revision was promoted, if it is the one that serves.
+    """
     claim = claim_of(children, owner, owner_uid, revision)
     job = named(children.jobs, names.prefetch_job(owner, revision), owner_uid)
     deployment = named(children.deployments, names.deployment(owner, revision), owner_uid)
+    prefetch = replace(_prefetch_facts(job, children), stale=_predates(job, claim))
     return RevisionFacts(
-        store=_store_state(claim),
+        store=_store_state(claim, prefetch, promoted_at),
         claim=None if claim is None else _claim_facts(claim),
-        prefetch=replace(_prefetch_facts(job, children), stale=_predates(job, claim)),
+        prefetch=prefetch,
         serving=_serving_facts(deployment, tuple(_pods_of(children, owner_uid, revision))),
     )
 
 
-def _store_state(claim: JsonObject | None) -> StoreState:
+def _store_state(claim: JsonObject | None, prefetch: PrefetchFacts, promoted_at: datetime | None) -> StoreState:
     if claim is None:
         return StoreState.ABSENT
     if terminating(claim):
         return StoreState.TERMINATING
     marked = (claim["metadata"].get("annotations") or {}).get(STORE_RECOVERING_ANNOTATION) == "true"
-    return StoreState.RECOVERING if marked else StoreState.PRESENT
+    # An operation that was planned before a loss has no reason to mark the claim that it creates once more.
+    unmarked = _is_younger(claim, promoted_at) and not prefetch.has_filled_the_store
+    return StoreState.RECOVERING if marked or unmarked else StoreState.PRESENT
+
+
+def _is_younger(claim: JsonObject, promoted_at: datetime | None) -> bool:
+    """Whether the claim was created after its revision was promoted, which it had to be filled for."""
+    return promoted_at is not None and datetime.fromisoformat(claim["metadata"]["creationTimestamp"]) > promoted_at
 
 
 def _claim_facts(claim: JsonObject) -> ClaimFacts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from api.conditions import Reason
 from api.spec import DecisionModelSpec
@@ -185,6 +186,12 @@ def resolved(
 ) -> Resolved:
     """Return what the spec resolves to once its digest and image are known."""
     return Resolved(revision=recognise(wanted_revision(spec, digest, image, settings), status))
+
+
+def promotion_time(status: DecisionModelStatus, revision: str) -> datetime | None:
+    """Return when the revision was promoted if it is the one that serves; None for any other."""
+    stable = status.stable_revision
+    return status.last_promotion_time if stable is not None and stable.hash == revision else None
 
 
 def hashes_of_interest(status: DecisionModelStatus, resolution: Resolution) -> frozenset[str]:

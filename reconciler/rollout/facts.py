@@ -54,7 +54,7 @@ class StoreState(StrEnum):
     ABSENT = "absent"
     PRESENT = "present"
     RECOVERING = "recovering"
-    """Created again after a loss, and not known to be filled."""
+    """Created again after a loss, whether marked as such or not, and not known to be filled."""
     TERMINATING = "terminating"
 
 
@@ -80,6 +80,11 @@ class PrefetchFacts:
     failure: str = ""
     detail: str = ""
     permanent: bool = False
+
+    @property
+    def has_filled_the_store(self) -> bool:
+        """Whether it has put the model into the store that is there now."""
+        return self.state is PrefetchState.COMPLETE and not self.stale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

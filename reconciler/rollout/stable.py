@@ -10,7 +10,7 @@ from reconciler.rollout.decision import Decision, RevisionPlan, StackPlan
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.recreate import is_stable_stopped, is_stopped
 from reconciler.rollout.retention import kept_revision
-from reconciler.rollout.store_recovery import is_empty, may_start_pods, needs_prefetch, tend_store
+from reconciler.rollout.store_recovery import bears_mark, may_start_pods, needs_prefetch, tend_store
 
 
 def serving_plan(draft: Draft, revision: RevisionStatus) -> RevisionPlan:
@@ -21,7 +21,7 @@ def serving_plan(draft: Draft, revision: RevisionStatus) -> RevisionPlan:
         prefetch=needs_prefetch(draft, revision),
         serve=may_start_pods(facts),
         stopped=is_stopped(draft, revision),
-        recovering=is_empty(facts),
+        recovering=bears_mark(facts),
         disruption_budget=draft.stable is not None and revision.hash == draft.stable.hash and draft.spec.replicas > 1,
     )
 

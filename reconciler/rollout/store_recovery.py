@@ -23,16 +23,23 @@ def is_empty(facts: RevisionFacts) -> bool:
     Without a mark and without a Job nothing speaks against a store. With a Job that has not filled it, it was created
     again while an operation was under way that had been planned before the loss.
     """
-    filled = facts.prefetch.state is PrefetchState.COMPLETE and not facts.prefetch.stale
     match facts.store:
         case StoreState.ABSENT:
             return True
         case StoreState.RECOVERING:
-            return not filled
+            return not facts.prefetch.has_filled_the_store
         case StoreState.PRESENT:
-            return not filled and facts.prefetch.state is not PrefetchState.ABSENT
+            return facts.prefetch.state is not PrefetchState.ABSENT and not facts.prefetch.has_filled_the_store
         case StoreState.TERMINATING:
             return False
+
+
+def bears_mark(facts: RevisionFacts) -> bool:
+    """Whether the claim of a proved revision is planned under the mark: it is empty, or its successor will be.
+
+    A claim on its way out may go while an operation is under way, which then creates it again as it was planned.
+    """
+    return facts.store is StoreState.TERMINATING or is_empty(facts)
 
 
 def may_start_pods(facts: RevisionFacts) -> bool:

@@ -47,12 +47,14 @@ class Pods(IntEnum):
 class Objects(NamedTuple):
     """What exists of one revision.
 
+    `filled` says that the store holds the model; `renewed` that it is younger than the promotion of its revision;
     `job_uid` alternates between Jobs that follow each other; `stale` says that the Job is older than the store;
-    `filled` that the store holds the model; `proved` that all Pods of this very Deployment were ready once.
+    `proved` that all Pods of this very Deployment were ready once.
     """
 
     store: Store = Store.ABSENT
     filled: bool = False
+    renewed: bool = False
     job: Job = Job.ABSENT
     job_uid: int = 0
     stale: bool = False
@@ -79,7 +81,12 @@ class Cluster(NamedTuple):
 
 def with_store(objects: Objects, store: Store) -> Objects:
     """Return the objects after an empty store was created."""
-    return objects._replace(store=store, filled=False, stale=objects.job is not Job.ABSENT)
+    return objects._replace(store=store, filled=False, renewed=True, stale=objects.job is not Job.ABSENT)
+
+
+def promoted(objects: Objects) -> Objects:
+    """Return the objects after the promotion of their revision."""
+    return objects._replace(renewed=False)
 
 
 def with_job(objects: Objects) -> Objects:

@@ -51,10 +51,13 @@ def progress(judge: Judge, state: State) -> Iterator[Step]:
 
 
 def engine_writes(judge: Judge, state: State) -> Iterator[Step]:
-    """Yield the next writes of the operation in flight."""
+    """Yield the next writes of the operation in flight, or its end when others have done what was left."""
     if state.operation is None:
         return
-    for write in next_writes(state.operation, state.cluster):
+    writes = next_writes(state.operation, state.cluster)
+    if not writes:
+        yield Step("engine: nothing left", settled(state, state.operation))
+    for write in writes:
         after = settled(state._replace(cluster=write.cluster), state.operation)
         yield Step(f"engine: {write.label}", after, violation=write_violation(judge, state, write))
 

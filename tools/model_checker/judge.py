@@ -122,8 +122,12 @@ class Judge:
     def verdict(self, spec: Spec, registry: Registry, number: int, view: Cluster, *, broken: bool) -> Verdict:
         """Decide about a DecisionModel with that spec and status, and with what can be seen of its objects."""
         answered = self._answer(spec, registry, number)
-        looked_at = {answered, *self.known(number)}
-        seen = tuple(_seen(objects) if index in looked_at else NOTHING for index, objects in enumerate(view.revisions))
+        known = self.known(number)
+        looked_at = {answered, *known}
+        seen = tuple(
+            _seen(objects, serves=index == known.stable) if index in looked_at else NOTHING
+            for index, objects in enumerate(view.revisions)
+        )
         question = (spec, answered, number, Cluster(seen, view.service), broken)
         if question not in self._verdicts:
             self._verdicts[question] = self._judge(*question[:-1], broken=broken)
@@ -179,9 +183,16 @@ def _promoted(before: DecisionModelStatus, after: DecisionModelStatus) -> int | 
     return None if new == old or went_back else new
 
 
-def _seen(objects: Objects) -> Objects:
-    """Return the objects without what no pass can see."""
-    return objects._replace(filled=False, proved=False) if objects.filled or objects.proved else objects
+def _seen(objects: Objects, *, serves: bool) -> Objects:
+    """Return the objects as a pass sees them.
+
+    That the store of what serves is younger than its promotion speaks against it as the mark does.
+    """
+    if not (objects.filled or objects.proved or objects.renewed):
+        return objects
+    unmarked = serves and objects.renewed and not (objects.job is Job.COMPLETE and not objects.stale)
+    store = Store.RECOVERING if unmarked and objects.store is Store.PRESENT else objects.store
+    return objects._replace(store=store, filled=False, renewed=False, proved=False)
 
 
 def _facts(view: Cluster, index: int) -> RevisionFacts:

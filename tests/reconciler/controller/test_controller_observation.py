@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -162,3 +163,38 @@ def test_stores_and_services_of_others_do_not_exist_for_us() -> None:
     assert selected_revision(Children(services=(service,)), "router", "u") == REVISION
     assert selected_revision(Children(services=(service,)), "router", "another") is None
     assert selected_revision(Children(), "router", "u") is None
+
+
+PROMOTED = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+COMPLETE = condition("Complete")
+
+
+def stored(created: str, *conditions: Object, prefetched: str = "", **metadata: Any) -> Children:
+    """A claim, and a Job from `prefetched` if there is one."""
+    spec = {"resources": {"requests": {"storage": "1Gi"}}}
+    claim = child("PersistentVolumeClaim", f"router-store-{REVISION}", "u", spec=spec)
+    claim["metadata"] |= {"creationTimestamp": created, **metadata}
+    if not prefetched:
+        return Children(claims=(claim,))
+    prefetch = child("Job", f"router-pf-{REVISION}", "u", status={"conditions": list(conditions)})
+    prefetch["metadata"]["creationTimestamp"] = prefetched
+    return Children(claims=(claim,), jobs=(prefetch,))
+
+
+@pytest.mark.parametrize(
+    ("children", "state"),
+    [
+        (stored("2026-01-01T00:00:00Z"), StoreState.PRESENT),
+        (stored("2026-01-01T00:01:30Z"), StoreState.RECOVERING),
+        (stored("2026-01-01T00:01:30Z", prefetched="2026-01-01T00:02:00Z"), StoreState.RECOVERING),
+        (stored("2026-01-01T00:01:30Z", COMPLETE, prefetched="2026-01-01T00:02:00Z"), StoreState.PRESENT),
+        (stored("2026-01-01T00:02:30Z", COMPLETE, prefetched="2026-01-01T00:02:00Z"), StoreState.RECOVERING),
+        (stored("2026-01-01T00:01:30Z", deletionTimestamp="2026-01-01T00:03:00Z"), StoreState.TERMINATING),
+    ],
+)
+def test_a_claim_younger_than_the_promotion_of_what_it_serves_is_not_known_to_be_filled(
+    children: Children, state: StoreState
+) -> None:
+    assert revision_facts(children, "router", "u", REVISION, PROMOTED).store is state
+    if state is StoreState.RECOVERING:
+        assert revision_facts(children, "router", "u", REVISION).store is StoreState.PRESENT

@@ -155,6 +155,7 @@ def test_a_store_on_its_way_out_keeps_its_pods_and_is_reported_once() -> None:
     world.store_is(stable, StoreState.TERMINATING)
     decision = world.reconcile()
     assert plan_of(decision, stable).serve
+    assert plan_of(decision, stable).recovering, "it may be gone before the operation gets there"
     assert condition(decision, ConditionType.DEGRADED).reason == Reason.STORE_TERMINATING
     assert decision.discarded_jobs, "the Pod of a Job that has ended would hold the claim for ever"
     assert condition(decision, ConditionType.READY).status == "True"
