@@ -15,12 +15,12 @@ from contextlib import suppress
 import pytest
 
 from reconciler.engine.images import DEFAULT_VERSION, runtime_image
-from tests.cli.preview.changes import IN_PLACE, NEW_REVISIONS, REFUSED, SERVING, Spec
+from tests.cli.preview.changes import COMBINED, IN_PLACE, NEW_REVISIONS, REFUSED, SERVING, Spec
 from tests.cli.preview.happenings import predicted_in_json
 from tests.cluster.batches import Batch, Row, Stage
 from tests.cluster.flags import restarted_with
 from tests.cluster.observing import Bench, decision_model
-from tests.cluster.previewing import Told, write_reader_kubeconfig
+from tests.cluster.previewing import Told, View, look, write_reader_kubeconfig
 from tools.cluster.layout import STORAGE_CLASS
 from tools.demo import port_forward
 from tools.deploy import PulumiStack
@@ -31,7 +31,7 @@ from tools.observer import Object, condition, is_observed, phase
 pytestmark = pytest.mark.cluster
 
 GPU = "nvidia.com/gpu"
-PINNED, FIRST = "digest", "a first rollout"
+PINNED, AT_ONCE, FIRST = "digest", "all at once", "a first rollout"
 INVALID, TAKEN = "an engine that there is not", "a name that is taken"
 MOVING = "/tags/library/laya/moving"
 
@@ -49,7 +49,7 @@ def name_of(row: str) -> str:
     return re.sub(r"[^a-z]+", "-", row.lower())
 
 
-ROLLED = (*NEW_REVISIONS, PINNED)
+ROLLED = (*NEW_REVISIONS, AT_ONCE, PINNED)
 STARTED_WITH: dict[str, Spec] = {name_of(row): SERVING for row in ROLLED} | {
     PINNED: {**SERVING, "model": "laya:moving"}
 }
@@ -66,8 +66,7 @@ def stage(operator: Environment, platform: PulumiStack, tmp_path_factory: pytest
     set_growth(bench, allowed=True)
     bench.registry("PUT", MOVING, {"target": "laya:en"})
     bench.kubectl.apply(*(decision_model(name, bench.namespace, **spec) for name, spec in STARTED_WITH.items()))
-    for name in STARTED_WITH:
-        bench.wait_ready(name, 240)
+    wait_until("the models to be Ready", lambda: all(map(is_ready, look(bench).values())), 300, every=1)
     bench.registry("PUT", MOVING, {"target": "laya:en-better"})
     with port_forward(bench.kubectl, REGISTRY, MANIFESTS_PORT, REGISTRY) as port:
         reader = write_reader_kubeconfig(bench, directory / "kubeconfig")
@@ -127,6 +126,7 @@ def rollouts(stage: Stage, refusals: Batch) -> Iterator[Batch]:
     tags = json.loads(bench.registry("GET", "/tags"))
     edits = {
         **NEW_REVISIONS,
+        AT_ONCE: {field: value for edit in COMBINED.values() for field, value in edit.items()},
         PINNED: {"model": "laya:moving", "digest": tags["library/laya:en-better"]},
         FIRST: {"replicas": 2},
     }
@@ -166,13 +166,17 @@ def in_place(stage: Stage, rollouts: Batch) -> Batch:
     return stage.carry_out(manifests, comes_as_told, allowImageOverride=True)
 
 
-def comes_as_told(row: Row) -> bool:
-    """Whether a model is Ready on what is declared, with nothing under way, and its objects are as predicted."""
-    model, status = row.after.model, row.after.model.get("status", {})
+def is_ready(view: View) -> bool:
+    """Whether a model is Ready on what is declared, with nothing under way."""
+    model, status = view.model, view.model.get("status", {})
     if not is_observed(model) or phase(model) != "Ready" or {"candidateRevision", "previousRevision"} & {*status}:
         return False
-    complete = status["replicas"]["modelReady"] == model["spec"].get("replicas", 1) == len(row.after.pods)
-    return complete and row.happened == predicted_in_json(row.told)
+    return bool(status["replicas"]["modelReady"] == model["spec"].get("replicas", 1) == len(view.pods))
+
+
+def comes_as_told(row: Row) -> bool:
+    """Whether a model is Ready, and its objects are as predicted."""
+    return is_ready(row.after) and row.happened == predicted_in_json(row.told)
 
 
 def reasons(model: Object) -> set[str]:

@@ -26,10 +26,14 @@ NEW_REVISIONS: dict[str, Spec] = {
     },
     "runtimeVersion": {"runtimeVersion": "0.11.0"},
     "scheduling": {"scheduling": {"nodeSelector": {"kubernetes.io/os": "linux"}}},
+}
+
+COMBINED: dict[str, Spec] = {
     "model and replicas": {"model": "laya:en-better", "replicas": 2},
     "model, stopping first": {"model": "laya:en-better", "rollout": {"stabilization": "0s", "strategy": "Recreate"}},
     "model and a small store": {"model": "laya:en-better", "cache": {"size": "1Gi"}},
 }
+"""New revisions whose rollout is changed by the same edit."""
 
 IN_PLACE: dict[str, Spec] = {
     "replicas": {"replicas": 3},

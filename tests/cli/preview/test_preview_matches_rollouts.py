@@ -9,7 +9,7 @@ import pytest
 from cli.forecast import Outcome
 from cli.forecast.forecast import Restart
 from tests.cli.preview.asking import Asked
-from tests.cli.preview.changes import IN_PLACE, NEW_REVISIONS, SERVING, Spec
+from tests.cli.preview.changes import COMBINED, IN_PLACE, NEW_REVISIONS, SERVING, Spec
 from tests.cli.preview.happenings import predicted
 from tests.reconciler.controller.bed import Bed
 from tools.standin.registry.names import TagName
@@ -25,7 +25,7 @@ def layer_bytes(bed: Bed, digest: str) -> int:
     raise AssertionError(digest)
 
 
-@pytest.mark.parametrize("change", NEW_REVISIONS.values(), ids=NEW_REVISIONS)
+@pytest.mark.parametrize("change", [*NEW_REVISIONS.values(), *COMBINED.values()], ids=[*NEW_REVISIONS, *COMBINED])
 async def test_a_new_revision_comes_as_predicted(asked: Asked, change: Spec) -> None:
     asked.allow(allow_image_override=True)
     asked.bed.start()
