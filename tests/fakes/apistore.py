@@ -92,6 +92,7 @@ class FakeStore:
         self.oldest = 0  # Watches from before this version are answered with 410.
         self.history: list[Change] = []
         self.listeners: list[Callable[[Change], None]] = []
+        self.stamp: Callable[[], str] = _now  # The time, as objects carry it.
         self._collections: dict[tuple[str, str], dict[tuple[str, str], Object]] = defaultdict(dict)
         self._applied: dict[tuple[str, str, str], Object] = {}
         self._garbage_collection = garbage_collection
@@ -143,7 +144,7 @@ class FakeStore:
             metadata["namespace"] = target.namespace
         kept = live["metadata"] if live else {}
         metadata["uid"] = metadata.get("uid") or kept.get("uid") or str(uuid.uuid4())
-        metadata["creationTimestamp"] = kept.get("creationTimestamp") or _now()
+        metadata["creationTimestamp"] = kept.get("creationTimestamp") or self.stamp()
         metadata["generation"] = kept.get("generation", 0) + (live is None or _spec(live) != _spec(new))
         if live is not None and _comparable(live) == _comparable(new):
             return live
@@ -199,7 +200,7 @@ class FakeStore:
         if "deletionTimestamp" in live["metadata"]:
             return live
         new = json_copy(live)
-        new["metadata"]["deletionTimestamp"] = _now()
+        new["metadata"]["deletionTimestamp"] = self.stamp()
         new["metadata"]["generation"] += 1
         return self._commit(target, live, new)
 

@@ -92,6 +92,7 @@ class Bed:
         self.registry = registry
         self.runtimes = runtimes
         self.clock = ManualClock()
+        server.store.stamp = self.clock.stamp
         self.kubelet = Kubelet(server, runtimes, self.clock)
         self.kubeconfig = server.write_kubeconfig(directory / "kubeconfig")
         self.options = options(registry.base_url, self.kubeconfig)

@@ -20,7 +20,7 @@ def uid(bed: Bed, resource: Resource, name: str) -> str:
 async def lose_store(bed: Bed, revision: str) -> None:
     """Delete the store of a revision whose Job is a day old."""
     job = bed.get(JOBS, f"router-pf-{revision}")
-    job["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    job["metadata"]["creationTimestamp"] = "2025-12-31T00:00:00Z"
     bed.edit(JOBS, f"router-pf-{revision}", lambda obj: obj["metadata"].update(annotations={"touched": "true"}))
     await bed.settle()
     bed.remove(CLAIMS, f"router-store-{revision}")
