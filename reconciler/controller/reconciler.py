@@ -77,6 +77,8 @@ class Reconciler:
         self._with = collaborators
         self._budget = RolloutBudget(settings.max_concurrent_rollouts)
         self._uids: dict[ObjectKey, str] = {}
+        self._unsure: set[ObjectKey] = set()
+        """Whose last status may have been written although the answer was an error."""
 
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Make one pass over `key`; return the seconds after which it wants another.
@@ -96,8 +98,10 @@ class Reconciler:
             _log.error("the object does not fit the declared API, and is left alone until it changes: %s", error)
             return None
         gathered = await self._with.gatherer.gather(model)
-        if known is None and (promotion := recent_promotion(model.status, gathered.facts.now)):
+        is_news = known is None or key in self._unsure
+        if is_news and (promotion := recent_promotion(model.status, gathered.facts.now)):
             self._record(obj, promotion)
+        self._unsure.discard(key)
         self._uids[key] = model.metadata.uid
         return await self._pass(key, obj, model, gathered)
 
@@ -110,7 +114,7 @@ class Reconciler:
             await self._persist(obj, model, decision)
         except KubernetesError as error:
             # It may have been written all the same, now or by the try before: the next pass tells what it finds.
-            self._uids.pop(key, None)
+            self._unsure.add(key)
             if not isinstance(error, Conflict):
                 raise
             _log.info("changed meanwhile: %s", error)
@@ -288,6 +292,7 @@ class Reconciler:
     def _forget(self, key: ObjectKey, uid: str) -> None:
         _log.info("the DecisionModel is gone; its stack is dropped")
         del self._uids[key]
+        self._unsure.discard(key)
         self._with.resolver.forget(key)
         self._with.background.cancel(key, PROBE_TASKS)
         self._with.prober.forget(key, ())

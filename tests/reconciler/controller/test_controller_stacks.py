@@ -86,6 +86,16 @@ async def test_an_operation_ends_with_its_model_and_its_stack_goes(bed: Bed) -> 
     assert bed.driver.states == {}
 
 
+async def test_the_stack_of_a_model_goes_that_was_deleted_while_its_status_was_written(bed: Bed) -> None:
+    await bed.rolled_out()
+    gone = bed.server.fail(404, times=1, matches=lambda request: request.path.endswith("/status"))
+    bed.declare(replicas=2)
+    await bed.run_until(lambda: not gone.remaining)
+    bed.delete()
+    await bed.advance(2)
+    assert bed.driver.states == {}
+
+
 async def test_a_stack_that_never_converges_ends_the_rollout_at_its_deadline(bed: Bed) -> None:
     bed.driver.trouble = [Trouble(FailureReason.REFUSED, "exceeded quota: storage", times=10_000)]
     bed.declare(rollout={"timeouts": {"caching": "2m"}})
