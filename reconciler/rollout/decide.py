@@ -59,7 +59,7 @@ def _refuse(draft: Draft, refusal: Refusal) -> Decision:
     if draft.condition(ConditionType.RESOLVED, refusal.reason, refusal.message, holds=False) and draft.stable:
         draft.event(EventReason.CANDIDATE_REJECTED, f"{refusal.reason}: {refusal.message}")
     if draft.stable is not None:
-        return maintain(draft)
+        return _keep(draft)
     draft.enter(Phase.FAILED)
     draft.condition(ConditionType.READY, refusal.reason, refusal.message, holds=False)
     return draft.decided(stack=stack_plan(draft))
@@ -80,10 +80,15 @@ def _consume_retry(draft: Draft) -> None:
     draft.forget(ConditionType.DEGRADED)
 
 
+def _keep(draft: Draft, *, resolve: bool = False) -> Decision:
+    """Keep what serves, whatever the spec asks for: a promotion's window goes on, and ends as it would have."""
+    return stabilization.watch(draft) or maintain(draft, resolve=resolve)
+
+
 def _await_resolution(draft: Draft) -> Decision:
     """The registry has not answered yet: nothing moves, what serves is kept."""
     if draft.stable is not None:
-        return maintain(draft, resolve=True)
+        return _keep(draft, resolve=True)
     if draft.facts.refusals:
         return _misconfigured(draft)
     if not draft.status.phase:
@@ -97,7 +102,7 @@ def _unresolved(draft: Draft, refusal: Refusal, phase: Phase) -> Decision:
     if draft.condition(ConditionType.RESOLVED, refusal.reason, refusal.message, holds=False) and draft.stable:
         draft.event(EventReason.CANDIDATE_REJECTED, f"{refusal.reason}: {refusal.message}")
     if draft.stable is not None:
-        return maintain(draft, resolve=True)
+        return _keep(draft, resolve=True)
     draft.enter(phase)
     draft.condition(ConditionType.READY, refusal.reason, refusal.message, holds=False)
     # Nothing serves, and the candidate that was under way is abandoned: what is left of it goes.

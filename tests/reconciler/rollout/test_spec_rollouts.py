@@ -5,13 +5,14 @@ Only rows that no other test of this folder shows; the others have tests by subj
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from api.conditions import ConditionType, Phase, Reason, find_condition
-from reconciler.rollout import RuntimeUpdate, ServingFacts
+from reconciler.rollout import Refusal, ResolutionFailed, RuntimeUpdate, ServingFacts, TagMissing
 from tests.reconciler.rollout.troubles import prefetch_failed, promoted_world, rows, serving_world
 from tests.reconciler.rollout.worlds import World, condition, planned, selected, told
 
@@ -182,6 +183,32 @@ def test_how_a_window_ends(age: int, pods: ServingFacts, event: str | None) -> N
     decision = world.reconcile()
     assert told(decision) == ([] if event is None else [event])
     assert (decision.status.previous_revision is None) is (event is not None)
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        {"resolution": TagMissing(message="no such tag")},
+        {"resolution": ResolutionFailed(message="connection refused")},
+        {"resolution": None},
+        {"more": {"preflight": Refusal(reason=Reason.REGISTRY_NOT_ALLOWED, message="not allowed")}},
+    ],
+)
+def test_5_9_a_window_goes_on_under_a_spec_that_cannot_be_followed(unusable: dict[str, Any]) -> None:
+    for pods, event in (
+        (ServingFacts(exists=True, model_ready=1), "Stabilized"),
+        (ServingFacts(exists=True, crash_looping=True), "RolledBackAfterPromotion"),
+    ):
+        world = replace(promoted_world(), **unusable)
+        new = world.status.stable_revision
+        assert new is not None
+        world.pods(new, pods)
+        world.passes(301)
+        decision = world.reconcile()
+        assert event in told(decision)
+        assert decision.status.previous_revision is None
+        went_back = decision.status.stable_revision != new
+        assert went_back is (event != "Stabilized")
 
 
 def test_5_9_a_rollback_is_recorded_before_the_service_moves() -> None:
