@@ -51,7 +51,8 @@ def configure(stack: PulumiStack, **values: Any) -> None:
     """Set keys, as a person does; double underscores stand for dots."""
     for key, value in values.items():
         path = f"decisionmodel:{key.replace('__', '.')}"
-        stack.pulumi("config", "set", "--path", path, json.dumps(value), f"--stack={stack.stack}")
+        text = value if isinstance(value, str) else json.dumps(value)
+        stack.pulumi("config", "set", "--path", path, text, f"--stack={stack.stack}")
 
 
 def update(stack: PulumiStack) -> str:
@@ -149,7 +150,7 @@ def test_an_upgrade_changes_the_reconciler_and_no_model(stack: PulumiStack, kube
         prometheusRule__enabled=True,
         grafanaDashboard__enabled=True,
         networkPolicies__enabled=True,
-        networkPolicies__namespaces=["default"],
+        **{"networkPolicies__namespaces[0]": "default"},
     )
 
     update(stack)
