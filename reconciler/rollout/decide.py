@@ -70,10 +70,13 @@ def _consume_retry(draft: Draft) -> None:
     token = draft.facts.model.metadata.annotations.get(RETRY_ANNOTATION)
     if not token or token == draft.status.last_retry_token:
         return
+    failed, recovery = draft.status.failed_revision, draft.status.store_recovery
+    if failed is not None and failed.hash == draft.facts.service_selects:
+        # Until its traffic has moved it is kept, and known; the token counts after that.
+        return
     draft.update(last_retry_token=token)
-    recovery = draft.status.store_recovery
     exhausted = recovery is not None and recovery.exhausted
-    if draft.status.failed_revision is None and not exhausted:
+    if failed is None and not exhausted:
         draft.event(EventReason.RETRY_NOOP, "there is nothing failed to retry")
         return
     draft.update(failed_revision=None, store_recovery=None if exhausted else recovery)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api.conditions import ConditionType, Phase, Reason
+from api.conditions import ConditionType, Phase, Reason, find_condition
 from api.status import ReplicaStatus, RevisionStatus
 from reconciler.rollout import timing
 from reconciler.rollout.cache_guard import guard_cache
@@ -11,6 +11,8 @@ from reconciler.rollout.draft import Draft
 from reconciler.rollout.recreate import is_stable_stopped, is_stopped
 from reconciler.rollout.retention import kept_revision
 from reconciler.rollout.store_recovery import bears_mark, may_start_pods, needs_prefetch, tend_store
+
+_SHORTAGES = (Reason.REPLICAS_NOT_MODEL_READY, Reason.NO_MODEL_READY_PODS)
 
 
 def serving_plan(draft: Draft, revision: RevisionStatus) -> RevisionPlan:
@@ -114,9 +116,15 @@ def describe_refusals(draft: Draft) -> None:
 
 
 def describe_stack(draft: Draft) -> None:
-    """Report that the engine cannot do what is decided, unless something worse is reported already."""
-    if draft.facts.stack_failure and not draft.degraded:
-        draft.degrade(Reason.STACK_FAILED, f"the stack could not be converged: {draft.facts.stack_failure}")
+    """Report that the engine cannot do what is decided, unless something worse is; of too few Pods it is the cause."""
+    if not draft.facts.stack_failure:
+        return
+    message = f"the stack could not be converged: {draft.facts.stack_failure}"
+    reported = find_condition(draft.status.conditions, ConditionType.DEGRADED)
+    if reported is None:
+        draft.degrade(Reason.STACK_FAILED, message)
+    elif reported.reason in _SHORTAGES:
+        draft.degrade(Reason(reported.reason), f"{reported.message}; {message}")
 
 
 def recheck(draft: Draft) -> float:

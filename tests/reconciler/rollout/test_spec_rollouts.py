@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from api.conditions import ConditionType, Phase, Reason, find_condition
+from api.keys import RETRY_ANNOTATION
 from reconciler.rollout import Refusal, ResolutionFailed, RuntimeUpdate, ServingFacts, TagMissing
 from tests.reconciler.rollout.troubles import prefetch_failed, promoted_world, rows, serving_world
 from tests.reconciler.rollout.worlds import World, condition, planned, selected, told
@@ -240,6 +241,22 @@ def test_5_6_a_spec_that_returns_before_the_switch_forgets_nothing_that_is_selec
     decision = world.reconcile()
     assert new.hash in planned(decision)
     assert decision.status.failed_revision is not None
+
+
+def test_5_7_a_retry_waits_until_traffic_has_left_what_failed() -> None:
+    world = promoted_world()
+    new = world.status.stable_revision
+    assert new is not None
+    world.pods(new, ServingFacts(exists=True, crash_looping=True))
+    world.reconcile()
+    world.service = new.hash  # The operation that switches it is not there yet.
+    world.annotations[RETRY_ANNOTATION] = "again"
+    decision = world.reconcile()
+    assert new.hash in planned(decision)
+    assert decision.status.last_retry_token != "again"
+    decision = world.reconcile()
+    assert decision.status.last_retry_token == "again"
+    assert decision.status.failed_revision is None
 
 
 def test_5_9_without_a_window_nothing_is_rolled_back() -> None:

@@ -21,9 +21,13 @@ def test_a_failure_is_a_reason_beside_what_serves_and_goes_with_it() -> None:
     assert find_condition(world.reconcile().status.conditions, ConditionType.DEGRADED) is None
 
 
-def test_too_few_pods_are_the_better_reason() -> None:
+def test_too_few_pods_are_the_better_reason_and_the_failure_their_cause() -> None:
     world = World()
     stable = world.rolled_out("laya:en")
     world.pods_ready(stable, 0)
     world.more = {"stack_failure": "Unreachable: the backend does not answer"}
-    assert condition(world.reconcile(), ConditionType.DEGRADED).reason == Reason.NO_MODEL_READY_PODS
+    decision = world.reconcile()
+    degraded = condition(decision, ConditionType.DEGRADED)
+    assert degraded.reason == Reason.NO_MODEL_READY_PODS
+    assert degraded.message.startswith("0/1 Pods model-ready; the stack could not be converged: Unreachable")
+    assert world.reconcile().status == decision.status
