@@ -220,8 +220,14 @@ def test_a_damaged_record_is_no_process(tmp_path: Path, content: str) -> None:
 
 
 def test_waiting_ends_at_once_when_a_process_dies_and_shows_its_log(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import sys; sys.exit('cannot listen: address in use')"]
-    process = spawn(command, tmp_path / "etcd.log")
+    told = tmp_path / "told"
+    program = (
+        "import pathlib, sys, time\n"
+        "while not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.01)\n"
+        "sys.exit('cannot listen: address in use')"
+    )
+    process = spawn([sys.executable, "-c", program, str(told)], tmp_path / "etcd.log")
+    told.touch()
 
     with pytest.raises(ComponentFailedError, match=r"(?s)etcd ended.*etcd\.log.*address in use"):
         wait_for("the store", lambda: False, Watched({"etcd": process}, tmp_path), 30)
