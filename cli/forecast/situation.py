@@ -19,7 +19,7 @@ from reconciler.controller.revisions import (
     image_refusals,
     known_digest,
     preflight,
-    promotion_time,
+    proved_before,
     resolved,
     runtime_update,
 )
@@ -130,7 +130,7 @@ def facts_of(situation: Situation) -> Facts:
         ),
         conflict=situation.conflict,
         revisions={
-            each: revision_facts(children, name, uid, each, promotion_time(model.status, each)) for each in hashes
+            each: revision_facts(children, name, uid, each, proved_before(model.status, each)) for each in hashes
         },
         service_selects=selected_revision(children, name, uid),
         runtime_update=runtime_update(model.status.stable_revision, situation.settings),

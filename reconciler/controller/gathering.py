@@ -35,7 +35,7 @@ from reconciler.controller.revisions import (
     image_refusals,
     known_digest,
     preflight,
-    promotion_time,
+    proved_before,
     resolved,
     runtime_update,
 )
@@ -151,8 +151,8 @@ class Gatherer:
 
     def _revision(self, children: Children, model: DecisionModel, name: str) -> RevisionFacts:
         owner, owner_uid = model.metadata.name, model.metadata.uid
-        promoted_at = promotion_time(model.status, name)
-        observed = revision_facts(children, owner, owner_uid, name, promoted_at)
+        proved_at = proved_before(model.status, name)
+        observed = revision_facts(children, owner, owner_uid, name, proved_at)
         facts = remaining(observed, self._stacks.declared(model), name)
         claim = claim_of(children, owner, owner_uid, name)
         if claim is not None and facts.claim is not None:

@@ -129,7 +129,7 @@ def uses_shared_store(children: Children, owner: str, owner_uid: str, revision: 
 
 
 def revision_facts(
-    children: Children, owner: str, owner_uid: str, revision: str, promoted_at: datetime | None = None
+    children: Children, owner: str, owner_uid: str, revision: str, proved_before: datetime | None = None
 ) -> RevisionFacts:
     """Return what exists for `revision` of the DecisionModel called `owner`.
 
@@ -138,34 +138,34 @@ def revision_facts(
         owner: Its name.
         owner_uid: Its UID.
         revision: The revision's hash.
-        promoted_at: When the revision was promoted, if it is the one that serves.
+        proved_before: When it had proved itself at the latest, if it has.
     """
     claim = claim_of(children, owner, owner_uid, revision)
     job = named(children.jobs, names.prefetch_job(owner, revision), owner_uid)
     deployment = named(children.deployments, names.deployment(owner, revision), owner_uid)
     prefetch = replace(_prefetch_facts(job, children), stale=_predates(job, claim))
     return RevisionFacts(
-        store=_store_state(claim, prefetch, promoted_at),
+        store=_store_state(claim, prefetch, proved_before),
         claim=None if claim is None else _claim_facts(claim),
         prefetch=prefetch,
         serving=_serving_facts(deployment, tuple(_pods_of(children, owner_uid, revision))),
     )
 
 
-def _store_state(claim: JsonObject | None, prefetch: PrefetchFacts, promoted_at: datetime | None) -> StoreState:
+def _store_state(claim: JsonObject | None, prefetch: PrefetchFacts, proved_before: datetime | None) -> StoreState:
     if claim is None:
         return StoreState.ABSENT
     if terminating(claim):
         return StoreState.TERMINATING
     marked = (claim["metadata"].get("annotations") or {}).get(STORE_RECOVERING_ANNOTATION) == "true"
     # An operation that was planned before a loss has no reason to mark the claim that it creates once more.
-    unmarked = _is_younger(claim, promoted_at) and not prefetch.has_filled_the_store
+    unmarked = _is_younger(claim, proved_before) and not prefetch.has_filled_the_store
     return StoreState.RECOVERING if marked or unmarked else StoreState.PRESENT
 
 
-def _is_younger(claim: JsonObject, promoted_at: datetime | None) -> bool:
-    """Whether the claim was created after its revision was promoted, which it had to be filled for."""
-    return promoted_at is not None and datetime.fromisoformat(claim["metadata"]["creationTimestamp"]) > promoted_at
+def _is_younger(claim: JsonObject, proved_before: datetime | None) -> bool:
+    """Whether the claim was created after its revision had proved itself, which it had to be filled for."""
+    return proved_before is not None and datetime.fromisoformat(claim["metadata"]["creationTimestamp"]) > proved_before
 
 
 def _claim_facts(claim: JsonObject) -> ClaimFacts:

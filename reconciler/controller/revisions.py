@@ -188,10 +188,14 @@ def resolved(
     return Resolved(revision=recognise(wanted_revision(spec, digest, image, settings), status))
 
 
-def promotion_time(status: DecisionModelStatus, revision: str) -> datetime | None:
-    """Return when the revision was promoted if it is the one that serves; None for any other."""
-    stable = status.stable_revision
-    return status.last_promotion_time if stable is not None and stable.hash == revision else None
+def proved_before(status: DecisionModelStatus, revision: str) -> datetime | None:
+    """Return the last promotion for a revision that serves, served, or failed; None for any other.
+
+    What has proved itself did so before that moment; on the store of what failed without serving nothing depends.
+    """
+    records = (status.stable_revision, status.previous_revision, status.failed_revision)
+    known = {record.hash for record in records if record is not None}
+    return status.last_promotion_time if revision in known else None
 
 
 def hashes_of_interest(status: DecisionModelStatus, resolution: Resolution) -> frozenset[str]:

@@ -47,7 +47,7 @@ class Pods(IntEnum):
 class Objects(NamedTuple):
     """What exists of one revision.
 
-    `filled` says that the store holds the model; `renewed` that it is younger than the promotion of its revision;
+    `filled` says that the store holds the model; `renewed` that it is younger than the last promotion;
     `job_uid` alternates between Jobs that follow each other; `stale` says that the Job is older than the store;
     `proved` that all Pods of this very Deployment were ready once.
     """
@@ -82,11 +82,6 @@ class Cluster(NamedTuple):
 def with_store(objects: Objects, store: Store) -> Objects:
     """Return the objects after an empty store was created."""
     return objects._replace(store=store, filled=False, renewed=True, stale=objects.job is not Job.ABSENT)
-
-
-def promoted(objects: Objects) -> Objects:
-    """Return the objects after the promotion of their revision."""
-    return objects._replace(renewed=False)
 
 
 def with_job(objects: Objects) -> Objects:

@@ -125,7 +125,9 @@ class Judge:
         known = self.known(number)
         looked_at = {answered, *known}
         seen = tuple(
-            _seen(objects, serves=index == known.stable) if index in looked_at else NOTHING
+            _seen(objects, proved=index in (known.stable, known.previous, known.failed))
+            if index in looked_at
+            else NOTHING
             for index, objects in enumerate(view.revisions)
         )
         question = (spec, answered, number, Cluster(seen, view.service), broken)
@@ -183,14 +185,14 @@ def _promoted(before: DecisionModelStatus, after: DecisionModelStatus) -> int | 
     return None if new == old or went_back else new
 
 
-def _seen(objects: Objects, *, serves: bool) -> Objects:
+def _seen(objects: Objects, *, proved: bool) -> Objects:
     """Return the objects as a pass sees them.
 
-    That the store of what serves is younger than its promotion speaks against it as the mark does.
+    That the store of what has proved itself is younger than the last promotion speaks against it as the mark does.
     """
     if not (objects.filled or objects.proved or objects.renewed):
         return objects
-    unmarked = serves and objects.renewed and not (objects.job is Job.COMPLETE and not objects.stale)
+    unmarked = proved and objects.renewed and not (objects.job is Job.COMPLETE and not objects.stale)
     store = Store.RECOVERING if unmarked and objects.store is Store.PRESENT else objects.store
     return objects._replace(store=store, filled=False, renewed=False, proved=False)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.model_checker.cluster import NOTHING, Cluster, Objects, Store, promoted, with_deployment, without_job
+from tools.model_checker.cluster import NOTHING, Cluster, Objects, Store, with_deployment, without_job
 from tools.model_checker.hazard import Hazard
 from tools.model_checker.judge import Judge, Verdict
 from tools.model_checker.plan import Plan, next_writes
@@ -77,17 +77,16 @@ def _begin(judge: Judge, state: State) -> tuple[Verdict, State]:
     if verdict.promotes is None:
         return verdict, state._replace(status=verdict.status, known=True, owed=owed)
     proved = state.proved | {verdict.promotes}
-    after = _with_promoted(state, verdict.promotes)
-    return verdict, after._replace(status=verdict.status, known=True, owed=True, proved=proved)
+    return verdict, _aged(state)._replace(status=verdict.status, known=True, owed=True, proved=proved)
 
 
-def _with_promoted(state: State, index: int) -> State:
-    """Return the state in which what is live, and what is seen, of a revision is older than its promotion."""
-    cluster, seen = state.cluster, state.seen
-    cluster = cluster.with_revision(index, promoted(cluster.revisions[index]))
-    if seen is not None:
-        seen = seen.with_revision(index, promoted(seen.revisions[index]))
-    return state._replace(cluster=cluster, seen=seen)
+def _aged(state: State) -> State:
+    """Return the state in which every store, live and seen, is older than the last promotion."""
+    return state._replace(cluster=_older(state.cluster), seen=None if state.seen is None else _older(state.seen))
+
+
+def _older(cluster: Cluster) -> Cluster:
+    return cluster._replace(revisions=tuple(each._replace(renewed=False) for each in cluster.revisions))
 
 
 def _told(state: State, verdict: Verdict) -> State:
