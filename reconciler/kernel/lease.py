@@ -34,13 +34,15 @@ class LeasePolicy:
         duration: Others wait this long after the last renewal they saw.
         renew_deadline: The leader gives up this long after its last renewal; shorter than `duration`, so that it has
             ended before another begins.
-        retry: Between attempts.
-        jitter: Of `retry`.
+        retry: Between renewals.
+        look: Between looks of one that waits: how late it sees the last renewal, and then that it has run out.
+        jitter: Of `retry` and `look`.
     """
 
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry: float = 2.0
+    look: float = 1.0
     jitter: float = 0.2
 
 
@@ -89,12 +91,12 @@ class LeaderElector:
             LeadershipLost: It could not be renewed in time, or another process holds it.
         """
         while not await self._try_to_acquire():
-            await self._pause()
+            await self._pause(self._policy.look)
         _log.info("%s leads by lease %s/%s", self._identity, self._namespace, self._name)
         self._set_leading(True)
         try:
             while True:
-                await self._pause()
+                await self._pause(self._policy.retry)
                 await self._renew_in_time()
         except LeadershipLost:
             self._set_leading(False)
@@ -125,8 +127,8 @@ class LeaderElector:
             self.leading.clear()
         self._on_change(leading)
 
-    async def _pause(self) -> None:
-        await self._timing.sleep(jittered(self._policy.retry, self._policy.jitter, self._timing.fraction()))
+    async def _pause(self, seconds: float) -> None:
+        await self._timing.sleep(jittered(seconds, self._policy.jitter, self._timing.fraction()))
 
     async def _try_to_acquire(self) -> bool:
         started = self._timing.clock()

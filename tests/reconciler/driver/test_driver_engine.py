@@ -140,7 +140,7 @@ def test_a_cli_killed_at_any_moment_is_recovered_by_the_next(engine: Engine, see
     async def use(driver: StackDriver) -> Outcome:
         await driver.run(up(1))
         running = asyncio.create_task(driver.run(up(20)))
-        await until(lambda: cli_pid() is not None)
+        await until(lambda: cli_pid() is not None or running.done(), 60)
         pid = cli_pid()
         await asyncio.sleep(delay)
         if pid is not None and exists(pid):

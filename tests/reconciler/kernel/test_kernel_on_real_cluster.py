@@ -141,7 +141,7 @@ def _name(obj: dict[str, Any] | None) -> str:
 
 
 async def test_the_lease_is_taken_renewed_and_released(real: KubernetesClient, namespace: str) -> None:
-    policy = LeasePolicy(duration=15, renew_deadline=10, retry=0.1)
+    policy = LeasePolicy(duration=15, renew_deadline=10, retry=0.1, look=0.1)
     elector = LeaderElector(real, namespace, "controller", "one", policy=policy)
     task = asyncio.create_task(elector.run())
     await until(elector.leading.is_set)

@@ -87,7 +87,7 @@ _MISBEHAVING = {
     "laya:en-wrong-digest": replace(_GOOD, switches={"digest": "0" * 64}),
     "laya:en-unpinned": replace(_GOOD, switches={"unpinned": 3600}),
     "laya:en-no-load": replace(_GOOD, switches={"load_failure": "the graph has an operator that this build lacks"}),
-    "laya:en-slow": replace(_GOOD, load_seconds=8.0),
+    "laya:en-slow": replace(_GOOD, load_seconds=20.0),
     "laya:en-crash": replace(_GOOD, switches={"inference_crash": True}),
 }
 
