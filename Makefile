@@ -19,9 +19,10 @@ check: .venv ## lint, types, import contracts and every test that needs no clust
 	.venv/bin/lint-imports
 	.venv/bin/pytest -q -n 2 --dist worksteal -m "not cluster"
 
+# In the folders' order: by number of tests, the files with few and long ones would come last, and on one process.
 test: check packages ## check, then the tests on a real cluster with the real Pulumi engine
 	$(PYTHON) -m tools.toolchain build
-	.venv/bin/pytest -q -n 2 --dist loadfile -m cluster
+	.venv/bin/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m cluster
 
 bench: .venv packages ## speed, measured side by side: rollouts and stack operations
 	@$(PYTHON) -m tools.bench
