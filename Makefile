@@ -17,7 +17,7 @@ check: .venv ## lint, types, import contracts and every test that needs no clust
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy .
 	.venv/bin/lint-imports
-	.venv/bin/pytest -q -n 2 --dist worksteal -m "not cluster"
+	.venv/bin/pytest -q -n 3 --dist worksteal -m "not cluster"
 
 # In the folders' order: by number of tests, the files with few and long ones would come last, and on one process.
 test: check packages ## check, then the tests on a real cluster with the real Pulumi engine
