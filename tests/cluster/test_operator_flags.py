@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cluster.flags import restarted_with
-from tests.cluster.observing import Bench, reason
+from tests.cluster.observing import Bench, no_failed_request, reason
 from tools.kubectl import wait_until
 from tools.observer import condition, phase
 
@@ -26,7 +26,7 @@ def test_only_so_many_rollouts_are_under_way_at_once(bench: Bench) -> None:
         bench.declare(name, rollout={"stabilization": "0s"})
     for name in names:
         bench.wait_ready(name, 150)
-    with restarted_with(bench, "--max-concurrent-rollouts=1"):
+    with no_failed_request(bench, "gamma"), restarted_with(bench, "--max-concurrent-rollouts=1"):
         most, order = 0, list[str]()
 
         def all_done() -> bool:
@@ -58,7 +58,7 @@ def test_a_newer_default_runtime_rolls_only_what_follows_it(bench: Bench) -> Non
     bench.edit("router", runtimeVersion=None)
     same = bench.wait_ready("router")
     assert same["status"]["stableRevision"] == older["status"]["stableRevision"]
-    with restarted_with(bench, "--runtime-version-policy=FollowOperator"):
+    with no_failed_request(bench, "router"), restarted_with(bench, "--runtime-version-policy=FollowOperator"):
         bench.wait("router", "on the newer runtime", runs("0.12.0"), 180)
     # Pinned again: what serves is what stays.
     assert bench.wait_ready("router", 60)["status"]["stableRevision"]["runtimeVersion"] == "0.12.0"

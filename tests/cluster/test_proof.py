@@ -43,12 +43,13 @@ def test_a_rejected_revision_is_tried_again_once_for_each_word_of_a_person(bench
     bench.wait_ready("router")
     bench.annotate("router", "decisionmodel.io/retry", "nothing-failed")
     wait_until("the answer", lambda: bench.told("router", "RetryNoop") == 1, 30)
-    bench.edit("router", **BROKEN)
-    bench.wait_rejected("router")
-    bench.annotate("router", "decisionmodel.io/retry", "first")
-    wait_until("a second attempt", lambda: bench.told("router", "PrefetchStarted") == 3, 60)
-    wait_until("its end", lambda: bench.told("router", "RolledBack") == 2, 90)
-    bench.annotate("router", "unrelated", "change")
+    with no_failed_request(bench, "router"):
+        bench.edit("router", **BROKEN)
+        bench.wait_rejected("router")
+        bench.annotate("router", "decisionmodel.io/retry", "first")
+        wait_until("a second attempt", lambda: bench.told("router", "PrefetchStarted") == 3, 60)
+        wait_until("its end", lambda: bench.told("router", "RolledBack") == 2, 90)
+        bench.annotate("router", "unrelated", "change")
     model = bench.wait_rejected("router")
     assert model["status"]["lastRetryToken"] == "first"
     assert bench.told("router", "PrefetchStarted") == 3
@@ -69,7 +70,8 @@ def test_what_nobody_needs_goes_after_the_grace_and_nothing_else(bench: Bench) -
         names = {name for kind in ("Deployment", "PersistentVolumeClaim", "Job") for name in children.get(kind, ())}
         return bool(names) and all(second in name for name in names)
 
-    wait_until("the old revision's objects to go", left, 120)
+    with no_failed_request(bench, "router"):
+        wait_until("the old revision's objects to go", left, 120)
     assert bench.kubectl.get("configmap", f"router-manifest-{first}", bench.namespace) is None
     assert bench.kubectl.get("service", "foreign", bench.namespace)
 
