@@ -12,20 +12,25 @@ _CHECKPOINT_ENDS = ("", ".gz")
 _BACKUP_ENDS = (".bak", ".bak.attrs")
 _SIDECAR_END = ".attrs"
 
+ROOT = ".pulumi"
+"""Directory of everything that the CLI keeps."""
+HALF_WRITTEN = (f"*{_SIDECAR_END}", "*.tmp")
+"""Patterns of what only a CLI stopped in the middle of a write leaves, and of attributes, which nobody asks for."""
+
 
 def stacks_directory(project: str) -> str:
     """Directory of the project's states."""
-    return f".pulumi/stacks/{project}"
+    return f"{ROOT}/stacks/{project}"
 
 
 def history_directory(project: str, stack: str) -> str:
     """Directory of what is kept of a stack's past operations."""
-    return f".pulumi/history/{project}/{stack}"
+    return f"{ROOT}/history/{project}/{stack}"
 
 
 def locks_directory(project: str, stack: str) -> str:
     """Directory of a stack's locks, a file each; the first part is the literal word."""
-    return f".pulumi/locks/organization/{project}/{stack}"
+    return f"{ROOT}/locks/organization/{project}/{stack}"
 
 
 def checkpoint_names(stack: str) -> tuple[str, ...]:

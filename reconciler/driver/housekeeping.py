@@ -18,9 +18,6 @@ from reconciler.driver.settings import DriverSettings
 DELETIONS_AT_ONCE = 100
 """Files of history that go after one operation; where much has piled up, the next operations go on."""
 
-HALF_WRITTEN = ("*.attrs", "*.tmp")
-"""Files that only a CLI stopped in the middle of a write leaves, and attributes, which are never asked for."""
-
 
 def prepare_directories(settings: DriverSettings) -> None:
     """Make the work directory ready: the project file, and no temporary directory of an earlier life."""
@@ -84,7 +81,7 @@ def remove_half_written(settings: DriverSettings) -> None:
         BackendFilesError: The directory does not let it.
     """
     if urlsplit(settings.backend_url).scheme == "file":
-        DirectoryFiles(file_backend_root(settings.backend_url)).delete_matching(".pulumi", HALF_WRITTEN)
+        DirectoryFiles(file_backend_root(settings.backend_url)).delete_matching(layout.ROOT, layout.HALF_WRITTEN)
 
 
 def is_known_missing(settings: DriverSettings, stack: str) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 from api.conditions import ConditionType, Phase, Reason, find_condition
 from api.keys import RETRY_ANNOTATION
+from api.status import RevisionStatus
 from reconciler.rollout import Refusal, ResolutionFailed, RuntimeUpdate, ServingFacts, TagMissing
 from tests.reconciler.rollout.troubles import prefetch_failed, promoted_world, rows, serving_world
 from tests.reconciler.rollout.worlds import World, condition, planned, selected, told
@@ -230,13 +231,19 @@ def test_5_9_a_rollback_is_recorded_before_the_service_moves() -> None:
     assert decision.results == ("rolled_back_after_promotion",)
 
 
-def test_5_6_a_spec_that_returns_before_the_switch_forgets_nothing_that_is_selected() -> None:
+def world_before_the_switch_back() -> tuple[World, RevisionStatus]:
+    """A world that has given up what it promoted, while traffic is still on that revision."""
     world = promoted_world()
     new = world.status.stable_revision
     assert new is not None
     world.pods(new, ServingFacts(exists=True, crash_looping=True))
     world.reconcile()
     world.service = new.hash  # The operation that switches it is not there yet.
+    return world, new
+
+
+def test_5_6_a_spec_that_returns_before_the_switch_forgets_nothing_that_is_selected() -> None:
+    world, new = world_before_the_switch_back()
     world.wants("laya:en")
     decision = world.reconcile()
     assert new.hash in planned(decision)
@@ -244,12 +251,7 @@ def test_5_6_a_spec_that_returns_before_the_switch_forgets_nothing_that_is_selec
 
 
 def test_5_7_a_retry_waits_until_traffic_has_left_what_failed() -> None:
-    world = promoted_world()
-    new = world.status.stable_revision
-    assert new is not None
-    world.pods(new, ServingFacts(exists=True, crash_looping=True))
-    world.reconcile()
-    world.service = new.hash  # The operation that switches it is not there yet.
+    world, new = world_before_the_switch_back()
     world.annotations[RETRY_ANNOTATION] = "again"
     decision = world.reconcile()
     assert new.hash in planned(decision)
