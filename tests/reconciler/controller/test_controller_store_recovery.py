@@ -7,6 +7,7 @@ import pytest
 from api.keys import STORE_RECOVERING_ANNOTATION
 from reconciler.controller.watched import CLAIMS, DEPLOYMENTS, JOBS
 from reconciler.kernel.resources import Resource
+from tests.fakes.json_copy import json_copy
 from tests.reconciler.controller.bed import Bed
 from tests.reconciler.controller.kubelet import Failed
 
@@ -46,6 +47,24 @@ async def test_a_lost_store_is_refilled_under_a_running_deployment(bed: Bed) -> 
     assert uid(bed, DEPLOYMENTS, f"router-{revision}") == deployment
     assert bed.events.count("StoreLost") == 1
     assert bed.status.phase == "Ready"
+    assert bed.condition("Degraded") == ("", "", "")
+
+
+async def test_a_store_younger_than_the_promotion_is_refilled_although_nothing_marks_it(bed: Bed) -> None:
+    """As an operation leaves it that was planned before the loss; no Job is left that could tell."""
+    revision = await bed.rolled_out()
+    await bed.advance(61)
+    claim = json_copy(bed.get(CLAIMS, f"router-store-{revision}"))
+    del claim["metadata"]["creationTimestamp"]
+    bed.remove(JOBS, f"router-pf-{revision}")
+    bed.remove(CLAIMS, f"router-store-{revision}")
+    bed.server.put(CLAIMS.api_version, CLAIMS.plural, claim)
+    await bed.settle()
+    await live_until_refilled(bed)
+
+    assert bed.events.count("StoreLost") == 1
+    assert bed.get(JOBS, f"router-pf-{revision}")
+    assert STORE_RECOVERING_ANNOTATION not in bed.get(CLAIMS, f"router-store-{revision}")["metadata"]["annotations"]
     assert bed.condition("Degraded") == ("", "", "")
 
 

@@ -98,6 +98,15 @@ async def test_of_many_candidates_one_leads(server: FakeApiServer, client: Kuber
             assert sum(elector.leading.is_set() for elector in electors) == 1
 
 
+async def test_who_waits_looks_at_its_own_pace(server: FakeApiServer, client: KubernetesClient) -> None:
+    put_lease(server, "other")
+    elector = make(client, "one", policy=replace(QUICK, retry=3600.0))
+    async with running(elector):
+        await asked_twice(server)
+        put_lease(server, "")
+        await until(elector.leading.is_set)
+
+
 @pytest.mark.parametrize("renewed", ["1999-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z", None])
 async def test_expiry_is_judged_by_how_long_we_saw_no_change(
     server: FakeApiServer, client: KubernetesClient, renewed: str | None
