@@ -12,17 +12,17 @@ help: ## list the targets
 demo: .venv packages ## everything from nothing to an answered request, on a real local cluster
 	@$(PYTHON) -m tools.demo
 
-check: .venv ## lint, types, import contracts and every test that needs no cluster
+check: .venv ## lint, types, import contracts and every quick test that needs no cluster
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy .
 	.venv/bin/lint-imports
-	.venv/bin/pytest -q -n 3 --dist worksteal -m "not cluster"
+	.venv/bin/pytest -q -n 3 --dist worksteal -m "not cluster and not exhaustive"
 
 # In the folders' order: by number of tests, the files with few and long ones would come last, and on one process.
-test: check packages ## check, then the tests on a real cluster with the real Pulumi engine
+test: check packages ## check, then exhaustive searches and the tests on a real cluster with the real Pulumi engine
 	$(PYTHON) -m tools.toolchain build
-	.venv/bin/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m cluster
+	.venv/bin/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "cluster or exhaustive"
 
 bench: .venv packages ## speed, measured side by side: rollouts and stack operations
 	@$(PYTHON) -m tools.bench

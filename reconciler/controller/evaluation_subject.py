@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from api.conditions import Phase
 from api.decisionmodel import DecisionModel
 from api.rollout import Evaluation
 from api.status import DecisionModelStatus, RevisionStatus
@@ -17,6 +18,8 @@ from reconciler.kernel.background import TaskKey
 from reconciler.kernel.resources import ObjectKey
 
 EVALUATION_TASKS = "evaluate"
+SCORED_PHASES = (Phase.STARTING, Phase.EVALUATING, Phase.AWAITING_PROMOTION)
+"""In which a data set is read; before them it may still change for nothing."""
 
 _STOPPED = "gates relative to the serving revision were skipped: strategy Recreate has stopped it"
 _NOTHING_SERVES = "nothing serves yet to compare with"

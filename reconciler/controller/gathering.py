@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from api.conditions import Phase
 from api.decisionmodel import DecisionModel
 from components import names
 from components.desired import DesiredStack
 from reconciler.controller.credentials import Credentials, read_credentials
+from reconciler.controller.evaluation_subject import SCORED_PHASES
 from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.growth import StoreGrower
 from reconciler.controller.observation import (
@@ -56,8 +56,6 @@ from reconciler.rollout import (
     StoreState,
 )
 from reconciler.rollout.facts import Resolution
-
-_SCORED_PHASES = (Phase.STARTING, Phase.EVALUATING, Phase.AWAITING_PROMOTION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +161,7 @@ class Gatherer:
 
     async def _evaluation(self, model: DecisionModel) -> EvaluationFacts | None:
         """Look at the data set from when the candidate starts; before that it may still change for nothing."""
-        return await self._evaluations.facts(model) if model.status.phase in _SCORED_PHASES else None
+        return await self._evaluations.facts(model) if model.status.phase in SCORED_PHASES else None
 
     async def _manifest(self, model: DecisionModel, children: Children) -> ManifestState:
         """Look at the candidate's manifest for as long as its prefetch Job depends on it."""

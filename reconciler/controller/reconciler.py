@@ -18,6 +18,7 @@ from api.status import DecisionModelStatus, RevisionStatus
 from components import names
 from components.desired import Owner
 from reconciler.controller.budget import RolloutBudget
+from reconciler.controller.confirmation import is_still_proved
 from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.evidence import EvidenceKeeper
 from reconciler.controller.gathering import Gathered, Gatherer
@@ -46,6 +47,9 @@ from reconciler.rollout.promotion import recent_promotion
 
 CONFLICT_SECONDS = 1.0
 """Pause after somebody else changed the object first."""
+
+UNCONFIRMED_SECONDS = 5.0
+"""Until what the watch cache does not show yet is asked for again; it usually shows it before, which brings a pass."""
 
 _log = logging.getLogger(__name__)
 
@@ -109,6 +113,10 @@ class Reconciler:
         self, key: ObjectKey, obj: KubernetesObject, model: DecisionModel, gathered: Gathered
     ) -> float | None:
         decision = self._decide(key, gathered.facts)
+        revision = decision.promotes
+        if revision is not None and not await is_still_proved(self._with.client, model, revision):
+            _log.info("the watch cache is behind: Pods of revision %s, which would be promoted, are gone", revision)
+            return UNCONFIRMED_SECONDS
         await self._keep_documents(model, decision, gathered)
         try:
             await self._persist(obj, model, decision)

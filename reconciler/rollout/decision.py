@@ -87,6 +87,8 @@ class Decision:
     """The candidate's manifest ConfigMap is to be made again, and its Job run again."""
     approval_consumed: bool = False
     """The promote annotation is to be removed."""
+    promotes: str | None = None
+    """The revision that becomes the stable, on the strength of its ready Pods."""
     queued: bool = False
     """A rollout waits only for a slot: once admitted, the same facts decide otherwise."""
     requeue_after: float | None = None

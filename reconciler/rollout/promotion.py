@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from api.conditions import ConditionType, EventReason, Phase, Reason, find_condition
@@ -54,7 +55,8 @@ def promote(draft: Draft, candidate: RevisionStatus) -> Decision:
     describe_ready(draft)
     draft.event(EventReason.PROMOTED, note, occasion=draft.facts.now.isoformat())
     draft.count(RolloutResult.PROMOTED)
-    return draft.decided(stack=stack_plan(draft), probe=(candidate.hash,), requeue_after=timing.PROMOTION_GRACE)
+    decision = draft.decided(stack=stack_plan(draft), probe=(candidate.hash,), requeue_after=timing.PROMOTION_GRACE)
+    return replace(decision, promotes=candidate.hash)
 
 
 def _measured(draft: Draft, candidate: RevisionStatus) -> str:

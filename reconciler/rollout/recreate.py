@@ -43,7 +43,8 @@ def make_room(draft: Draft, wanted: RevisionStatus) -> bool:
         draft.event(EventReason.STABLE_STOPPED, f"revision {stable.hash} stops to make room for {wanted.hash}")
         draft.count(RolloutResult.STABLE_STOPPED)
     facts = draft.facts
-    return facts.of(stable).serving.pods == 0 or facts.of(wanted).serving.exists
+    # Pods that are there stay, whatever else comes back; a Deployment without any may be one that was stopped itself.
+    return facts.of(stable).serving.pods == 0 or facts.of(wanted).serving.pods > 0
 
 
 def tell_restored(draft: Draft) -> None:

@@ -1,7 +1,8 @@
 """The staged rollback of a Recreate rollout: there is room for one revision, so one goes before the other comes.
 
 The failed revision's Pods stop, then those of its predecessor start, and only the first of these that is model-ready
-moves the traffic (spec section 5.9). Each stage is recorded before it is carried out.
+moves the traffic (spec section 5.9). Each stage is recorded before it is carried out. A predecessor whose store is gone
+becomes ready only once that is refilled, which is done for the revision that serves alone: it is made that at once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from reconciler.rollout.draft import Draft
 from reconciler.rollout.recreate import announce_restored
 from reconciler.rollout.rejection import failed_record, hold_rejected
 from reconciler.rollout.stable import describe_replicas, stack_plan
+from reconciler.rollout.store_recovery import is_empty
 
 
 def begin(draft: Draft, failed: RevisionStatus, previous: PreviousRevision) -> Decision:
@@ -36,8 +38,13 @@ def advance(draft: Draft) -> Decision | None:
 
 
 def _stage(draft: Draft, rollback: RecreateRollback) -> Decision:
-    if draft.facts.of(rollback.target).serving.model_ready > 0:
-        return _restored(draft, rollback)
+    target = draft.facts.of(rollback.target)
+    if target.serving.model_ready > 0:
+        announce_restored(draft, rollback.target)
+        return _go_back(draft, rollback)
+    if is_empty(target):
+        # Only the store of what is recorded as serving is refilled: until then there is nothing to wait for.
+        return _go_back(draft, rollback)
     if draft.facts.now - rollback.started_at > draft.spec.rollout.timeouts.starting_timeout:
         return _give_up(draft, rollback)
     draft.enter(Phase.DEGRADED)
@@ -48,12 +55,11 @@ def _stage(draft: Draft, rollback: RecreateRollback) -> Decision:
     return draft.decided(stack=stack_plan(draft), probe=probe, requeue_after=timing.RECHECK_PROGRESS)
 
 
-def _restored(draft: Draft, rollback: RecreateRollback) -> Decision:
+def _go_back(draft: Draft, rollback: RecreateRollback) -> Decision:
     degraded = find_condition(draft.status.conditions, ConditionType.DEGRADED)
     cause = degraded.message if degraded is not None else ""
     failed = failed_record(draft, rollback.failed, Reason.POST_PROMOTION_UNHEALTHY, cause)
     draft.update(stable_revision=rollback.target, failed_revision=failed)
-    announce_restored(draft, rollback.target)
     return hold_rejected(draft)
 
 

@@ -5,8 +5,7 @@ explored, with up to a given number of disturbances (edits, crashes, failures, l
 state is checked against the properties in `properties` and `rest`.
 """
 
-from tools.model_checker.hazard import Hazard
 from tools.model_checker.search import Report, Scope, Start, check
 from tools.model_checker.violation import Property
 
-__all__ = ["Hazard", "Property", "Report", "Scope", "Start", "check"]
+__all__ = ["Property", "Report", "Scope", "Start", "check"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from tools.model_checker.hazard import Hazard
 from tools.model_checker.search import Scope, Start, check
 from tools.model_checker.violation import Property
 
@@ -18,7 +17,6 @@ def main() -> int:
             depth=arguments.depth,
             start=start,
             ignored=frozenset(arguments.ignore),
-            without=frozenset(arguments.without),
             limit=arguments.limit,
         )
         report = check(scope)
@@ -34,9 +32,6 @@ def _arguments() -> argparse.Namespace:
         "--start", type=Start, action="append", choices=tuple(Start), help="where runs begin (everywhere)"
     )
     parser.add_argument("--limit", type=int, help="check at most this many states")
-    parser.add_argument(
-        "--without", type=Hazard, action="append", default=[], choices=tuple(Hazard), help="what does not happen"
-    )
     parser.add_argument(
         "--ignore", type=Property, action="append", default=[], choices=tuple(Property), help="a property not to check"
     )

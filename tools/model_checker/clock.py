@@ -22,17 +22,20 @@ _UNHEALTHY_AGES = (BACKWARDS, 0, 31)
 
 def aged(status: DecisionModelStatus, seconds: int) -> DecisionModelStatus:
     """Return the status as it looks `seconds` later, without what nothing depends on."""
-    previous, failed = status.previous_revision, status.failed_revision
+    previous, failed, rollback = status.previous_revision, status.failed_revision, status.recreate_rollback
     if previous is not None:
         previous = previous.model_copy(update={"promoted_at": _older(previous.promoted_at, seconds, _PROMOTION_AGES)})
     if failed is not None:
         failed = failed.model_copy(update={"failed_at": NOW})
+    if rollback is not None:
+        rollback = rollback.model_copy(update={"started_at": _older(rollback.started_at, seconds, _PHASE_AGES)})
     return status.model_copy(
         update={
             "phase_transition_time": _older(status.phase_transition_time, seconds, _PHASE_AGES),
             "last_promotion_time": _older(status.last_promotion_time, seconds, _RETELLING_AGES),
             "previous_revision": previous,
             "failed_revision": failed,
+            "recreate_rollback": rollback,
             "conditions": tuple(_aged(condition, seconds) for condition in status.conditions),
         }
     )

@@ -49,7 +49,8 @@ class Objects(NamedTuple):
 
     `filled` says that the store holds the model; `renewed` that it is younger than the last promotion;
     `job_uid` alternates between Jobs that follow each other; `stale` says that the Job is older than the store;
-    `proved` that all Pods of this very Deployment were ready once.
+    `stopped` that the Deployment wants no Pods; `proved` that all Pods of this very Deployment were ready since it last
+    wanted some.
     """
 
     store: Store = Store.ABSENT
@@ -59,8 +60,19 @@ class Objects(NamedTuple):
     job_uid: int = 0
     stale: bool = False
     deployment: bool = False
+    stopped: bool = False
     pods: Pods = Pods.NONE
     proved: bool = False
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether there are Pods, ready or not: a Deployment that wants some has them at once."""
+        return self.deployment and (not self.stopped or self.pods is not Pods.NONE)
+
+    @property
+    def mounted(self) -> bool:
+        """Whether something holds the claim."""
+        return self.has_pods or self.job is Job.RUNNING
 
 
 NOTHING = Objects()
@@ -99,6 +111,11 @@ def with_pods(objects: Objects, pods: Pods) -> Objects:
     return objects._replace(pods=pods, proved=objects.proved or pods is Pods.ALL_READY)
 
 
-def with_deployment(objects: Objects, *, exists: bool) -> Objects:
+def with_deployment(objects: Objects, *, exists: bool, stopped: bool = False) -> Objects:
     """Return the objects after the Deployment was created or deleted, which leaves no Pod of it."""
-    return objects._replace(deployment=exists, pods=Pods.NONE, proved=False)
+    return objects._replace(deployment=exists, stopped=stopped, pods=Pods.NONE, proved=False)
+
+
+def scaled(objects: Objects, *, stopped: bool) -> Objects:
+    """Return the objects after the Deployment was told to have no Pods, or all; those that end take a while."""
+    return objects._replace(stopped=stopped, proved=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
+from api.status import EvaluationResult
 from tools.model_checker import clock
 from tools.model_checker.cluster import (
     NOTHING,
@@ -19,7 +20,9 @@ from tools.model_checker.judge import Judge
 from tools.model_checker.passes import restarted, settled
 from tools.model_checker.plan import next_writes
 from tools.model_checker.properties import write_violation
-from tools.model_checker.scenario import MODELS, NAMES, Registry
+from tools.model_checker.scenario import MODELS, NAMES, REVISIONS, Registry
+from tools.model_checker.scoring import Dataset
+from tools.model_checker.slot import Slot
 from tools.model_checker.state import State
 from tools.model_checker.step import Step
 
@@ -35,6 +38,7 @@ class Move(StrEnum):
 
     JOB_DONE = "Job done"
     POD_READY = "one more Pod ready"
+    PODS_STOPPED = "Pods stopped"
     STORE_GONE = "store gone"
 
 
@@ -44,6 +48,11 @@ def progress(judge: Judge, state: State) -> Iterator[Step]:
     for index, objects in enumerate(state.cluster.revisions):
         for what, after in moves(objects):
             yield Step(f"{what} of {NAMES[index]}", state._replace(cluster=state.cluster.with_revision(index, after)))
+    scored = state.scoring.ended(EvaluationResult.PASSED)
+    if scored != state.scoring:
+        yield Step("the candidate passes", state._replace(scoring=scored))
+    if state.slot is Slot.TAKEN:
+        yield Step("the slot becomes free", state._replace(slot=Slot.FREE))
     for seconds in TICKS:
         yield Step(f"{seconds} s pass", elapsed(judge, state, seconds))
     if state.seen is not None:
@@ -82,10 +91,13 @@ def moves(objects: Objects) -> Iterator[tuple[Move, Objects]]:
     usable = objects.store in (Store.PRESENT, Store.RECOVERING)
     if objects.job is Job.RUNNING and objects.store is not Store.ABSENT:
         yield Move.JOB_DONE, objects._replace(job=Job.COMPLETE, filled=not objects.stale or objects.filled)
-    if objects.deployment and objects.filled and usable and objects.pods is not Pods.ALL_READY:
+    starts = objects.deployment and not objects.stopped and objects.filled and usable
+    if starts and objects.pods is not Pods.ALL_READY:
         more = Pods.ALL_READY if objects.pods is Pods.ONE_READY else Pods.ONE_READY
         yield Move.POD_READY, with_pods(objects, more)
-    if objects.store is Store.TERMINATING and not objects.deployment and objects.job is not Job.RUNNING:
+    if objects.stopped and objects.has_pods:
+        yield Move.PODS_STOPPED, objects._replace(pods=Pods.NONE)
+    if objects.store is Store.TERMINATING and not objects.mounted:
         yield Move.STORE_GONE, objects._replace(store=Store.ABSENT, filled=False)
 
 
@@ -99,6 +111,7 @@ def disturbances(judge: Judge, state: State) -> Iterator[Step]:
 def _disturbed(judge: Judge, state: State) -> Iterator[tuple[str, State]]:
     yield from _edits(judge, state)
     yield from _faults(judge, state)
+    yield from _rivals(judge, state)
     for index, objects in enumerate(state.cluster.revisions):
         for what, changed in _harm(objects):
             yield f"{what} of {NAMES[index]}", state._replace(cluster=state.cluster.with_revision(index, changed))
@@ -108,19 +121,46 @@ def _disturbed(judge: Judge, state: State) -> Iterator[tuple[str, State]]:
 def _edits(judge: Judge, state: State) -> Iterator[tuple[str, State]]:
     spec = state.spec
     edited = {f"spec asks for {NAMES[model]}": spec._replace(model=model) for model in range(len(MODELS))}
-    edited["promotion policy changed"] = spec._replace(manual=not spec.manual)
+    if not spec.recreate:
+        # The API refuses both together.
+        edited["promotion policy changed"] = spec._replace(manual=not spec.manual)
+    if spec.recreate is not None and not spec.manual:
+        edited["strategy changed"] = spec._replace(recreate=not spec.recreate)
     edited["stabilization window changed"] = spec._replace(window=not spec.window)
     if spec.retry < RETRIES:
         edited["retry annotation set"] = spec._replace(retry=spec.retry + 1)
-    known = judge.known(state.status)
-    for approved in (known.candidate, known.stable):
-        if approved is None:
-            continue
-        edited[f"{NAMES[approved]} approved"] = spec._replace(approval=approved)
+    for approved, text in _approvals(judge, state):
+        edited[f"{NAMES[approved]} approved"] = spec._replace(approval=text)
     for label, after in edited.items():
         yield label, state._replace(spec=after)
     for registry in Registry:
         yield f"the registry {registry.value}", state._replace(registry=registry)
+
+
+def _approvals(judge: Judge, state: State) -> Iterator[tuple[int, str]]:
+    """Yield which revision a person may approve, and by which words: as the status says it was measured."""
+    known, measured = judge.known(state.status), judge.status(state.status).evaluation
+    for approved in (known.candidate, known.stable):
+        if approved is None:
+            continue
+        revision = REVISIONS[approved].hash
+        if not state.spec.evaluated:
+            yield approved, revision
+        elif measured is not None and measured.revision == revision:
+            yield approved, measured.approval_id
+
+
+def _rivals(judge: Judge, state: State) -> Iterator[tuple[str, State]]:
+    """Yield what others do to the data set, the run on it, and the slot."""
+    scoring, known = state.scoring, judge.known(state.status)
+    if state.spec.evaluated:
+        for dataset in Dataset:
+            yield f"the data set is the {dataset} one", state._replace(scoring=scoring._replace(dataset=dataset))
+        for result in (EvaluationResult.FAILED, EvaluationResult.UNDECIDED):
+            yield f"the candidate's evaluation ends {result}", state._replace(scoring=scoring.ended(result))
+    rolls_out = known.candidate is not None or (known.previous is not None and state.spec.window)
+    if state.slot is Slot.FREE and not rolls_out:
+        yield "another rollout takes the slot", state._replace(slot=Slot.TAKEN)
 
 
 def _harm(objects: Objects) -> Iterator[tuple[str, Objects]]:
@@ -128,12 +168,13 @@ def _harm(objects: Objects) -> Iterator[tuple[str, Objects]]:
         yield "Job failed", objects._replace(job=Job.FAILED)
         yield "Job failed for good", objects._replace(job=Job.FAILED_FOR_GOOD)
     if objects.store in (Store.PRESENT, Store.RECOVERING):
-        mounted = objects.deployment or objects.job is Job.RUNNING
-        gone = {"store": Store.TERMINATING} if mounted else {"store": Store.ABSENT, "filled": False}
+        gone = {"store": Store.TERMINATING} if objects.mounted else {"store": Store.ABSENT, "filled": False}
         yield _STORE_DELETED, objects._replace(**gone)
     if not objects.deployment:
         return
     yield "Deployment deleted by a person", with_deployment(objects, exists=False)
+    if objects.stopped:
+        return
     yield "Pods crash", with_pods(objects, Pods.CRASHING)
     yield "Pods report other bytes", with_pods(objects, Pods.MISMATCHED)
     without = with_pods(objects, Pods.NONE)

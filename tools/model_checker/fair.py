@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
+from api.status import EvaluationResult
 from tools.model_checker.cluster import Pods, with_pods
 from tools.model_checker.environment import TICKS, Move, elapsed, engine_writes, moves
 from tools.model_checker.judge import Judge
 from tools.model_checker.passes import whole_pass
 from tools.model_checker.scenario import NAMES, Registry
+from tools.model_checker.slot import Slot
 from tools.model_checker.state import State
 from tools.model_checker.step import Step
 
@@ -21,13 +23,14 @@ class World(StrEnum):
     HELPFUL = "helpful"
     """Every Job ends well and every Pod becomes ready."""
     STUCK = "stuck"
-    """Only engine, clock, reconciler and garbage collector go on."""
+    """Only engine, clock, reconciler and garbage collector go on, and Pods end that have to."""
 
 
 def undisturbed(state: State) -> State:
-    """Return the state when the watch is back and the registry answers."""
+    """Return the state when the watch is back, the registry answers, and other rollouts have ended."""
     registry = Registry.AS_EVER if state.registry is Registry.FAILING else state.registry
-    return state._replace(seen=None, registry=registry)
+    slot = Slot.FREE if state.slot is Slot.TAKEN else state.slot
+    return state._replace(seen=None, registry=registry, slot=slot)
 
 
 def fair_round(judge: Judge, state: State, world: World) -> Iterator[Step]:
@@ -39,6 +42,10 @@ def fair_round(judge: Judge, state: State, world: World) -> Iterator[Step]:
     for step in _cluster_moves(state, world):
         yield step
         state = step.state
+    scored = state.scoring.ended(EvaluationResult.PASSED)
+    if world is World.HELPFUL and scored != state.scoring:
+        state = state._replace(scoring=scored)
+        yield Step("the candidate passes", state)
     made = whole_pass(judge, state)
     yield made
     # A long wait only when nothing else happens: deadlines must not cut short what would end well.
@@ -48,7 +55,7 @@ def fair_round(judge: Judge, state: State, world: World) -> Iterator[Step]:
 
 
 def _cluster_moves(state: State, world: World) -> Iterator[Step]:
-    allowed: AbstractSet[Move] = set(Move) if world is World.HELPFUL else {Move.STORE_GONE}
+    allowed: AbstractSet[Move] = set(Move) if world is World.HELPFUL else {Move.STORE_GONE, Move.PODS_STOPPED}
     for index, name in enumerate(NAMES):
         if world is World.HELPFUL and state.cluster.revisions[index].pods in (Pods.CRASHING, Pods.MISMATCHED):
             healed = with_pods(state.cluster.revisions[index], Pods.NONE)

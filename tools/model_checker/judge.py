@@ -10,8 +10,11 @@ from typing import NamedTuple
 
 from api.conditions import EventReason, Reason
 from api.status import DecisionModelStatus, RevisionStatus
+from reconciler.controller.evaluation_subject import SCORED_PHASES
+from reconciler.controller.revisions import proved_before
 from reconciler.rollout import (
     Decision,
+    EvaluationFacts,
     Facts,
     PrefetchFacts,
     PrefetchState,
@@ -21,9 +24,12 @@ from reconciler.rollout import (
 )
 from reconciler.rollout.promotion import recent_promotion
 from tools.model_checker import clock
-from tools.model_checker.cluster import NOTHING, Cluster, Job, Objects, Pods, Store
+from tools.model_checker.cluster import NOTHING, REPLICAS, Cluster, Job, Objects, Pods, Store
 from tools.model_checker.plan import Plan, plan_of
 from tools.model_checker.scenario import INDEX, REVISIONS, Registry, Spec, answer, model_of, resolution
+from tools.model_checker.scoring import Scoring, scoring_facts
+from tools.model_checker.slot import Slot
+from tools.model_checker.state import State
 
 Decide = Callable[[Facts], Decision]
 
@@ -43,7 +49,16 @@ _JOBS = {
 }
 
 
-_Question = tuple[Spec, int | Registry, int, Cluster, bool]
+class Question(NamedTuple):
+    """All that a pass over a status, given by its number, can know."""
+
+    spec: Spec
+    answer: int | Registry
+    status: int
+    view: Cluster
+    broken: bool
+    scoring: Scoring
+    slot: Slot
 
 
 class Verdict(NamedTuple):
@@ -56,6 +71,7 @@ class Verdict(NamedTuple):
         tells: How many `Promoted` Events there are; -1 if one is not of the occasion that the new status records.
         discards: Jobs (revision, UID) that are to run again.
         consumes_approval: Whether the annotation goes.
+        scores: The candidate that is to be scored.
     """
 
     status: int
@@ -64,15 +80,17 @@ class Verdict(NamedTuple):
     tells: int
     discards: tuple[tuple[int, int], ...]
     consumes_approval: bool
+    scores: int | None
 
 
 class Known(NamedTuple):
-    """The revisions that a status names."""
+    """The revisions that a status names; `target` is the one that a staged rollback goes back to."""
 
     stable: int | None
     candidate: int | None
     previous: int | None
     failed: int | None
+    target: int | None
 
 
 class Judge:
@@ -82,7 +100,7 @@ class Judge:
         self._decide = decide
         self._statuses: list[DecisionModelStatus] = []
         self._numbers: dict[str, int] = {}
-        self._verdicts: dict[_Question, Verdict] = {}
+        self._verdicts: dict[Question, Verdict] = {}
         self._answers: dict[tuple[Spec, Registry, int], int | Registry] = {}
         self._aged: dict[tuple[int, int], int] = {}
         self._known: dict[int, Known] = {}
@@ -97,12 +115,13 @@ class Judge:
         found = self._known.get(number)
         if found is None:
             status = self._statuses[number]
-            previous = status.previous_revision
+            previous, rollback = status.previous_revision, status.recreate_rollback
             found = self._known[number] = Known(
                 stable=_index(status.stable_revision),
                 candidate=_index(status.candidate_revision),
                 previous=None if previous is None else _index(previous.revision),
                 failed=_index(status.failed_revision),
+                target=None if rollback is None else _index(rollback.target),
             )
         return found
 
@@ -119,20 +138,21 @@ class Judge:
         note, at = recent_promotion(status, clock.NOW), status.last_promotion_time
         return note is not None and at is not None and note.occasion == at.isoformat()
 
-    def verdict(self, spec: Spec, registry: Registry, number: int, view: Cluster, *, broken: bool) -> Verdict:
-        """Decide about a DecisionModel with that spec and status, and with what can be seen of its objects."""
-        answered = self._answer(spec, registry, number)
-        known = self.known(number)
-        looked_at = {answered, *known}
+    def verdict(self, state: State, view: Cluster) -> Verdict:
+        """Decide about the DecisionModel of a state, with `view` of its objects."""
+        status, answered = state.status, self._answer(state.spec, state.registry, state.status)
+        looked_at = {answered, *self.known(status)}
         seen = tuple(
-            _seen(objects, proved=index in (known.stable, known.previous, known.failed))
+            _seen(objects, proved=proved_before(self._statuses[status], REVISIONS[index].hash) is not None)
             if index in looked_at
             else NOTHING
             for index, objects in enumerate(view.revisions)
         )
-        question = (spec, answered, number, Cluster(seen, view.service), broken)
+        question = Question(
+            state.spec, answered, status, Cluster(seen, view.service), state.broken, state.scoring, state.slot
+        )
         if question not in self._verdicts:
-            self._verdicts[question] = self._judge(*question[:-1], broken=broken)
+            self._verdicts[question] = self._judge(question)
         return self._verdicts[question]
 
     def _answer(self, spec: Spec, registry: Registry, number: int) -> int | Registry:
@@ -141,16 +161,19 @@ class Judge:
             self._answers[key] = answer(spec, registry, self._statuses[number])
         return self._answers[key]
 
-    def _judge(self, spec: Spec, answered: int | Registry, number: int, view: Cluster, *, broken: bool) -> Verdict:
-        before = self._statuses[number]
+    def _judge(self, question: Question) -> Verdict:
+        before, view = self._statuses[question.status], question.view
         decision = self._decide(
             Facts(
                 now=clock.NOW,
-                model=model_of(spec, before),
-                resolution=resolution(answered),
+                model=model_of(question.spec, before),
+                resolution=resolution(question.answer),
                 revisions={REVISIONS[index].hash: _facts(view, index) for index in range(len(REVISIONS))},
                 service_selects=None if view.service is None else REVISIONS[view.service].hash,
-                stack_failure="EngineFailed: injected" if broken else None,
+                evaluation=_evaluation(question, before),
+                rollout_limit=0 if question.slot is Slot.UNLIMITED else 1,
+                admitted=question.slot is Slot.FREE,
+                stack_failure="EngineFailed: injected" if question.broken else None,
             )
         )
         after = decision.status
@@ -163,6 +186,7 @@ class Judge:
             tells=len(told) if all(event.occasion == promoted_at for event in told) else -1,
             discards=tuple(_job(uid) for uid in decision.discarded_jobs),
             consumes_approval=decision.approval_consumed,
+            scores=_index(after.candidate_revision) if decision.evaluate else None,
         )
 
     def _number(self, status: DecisionModelStatus, seconds: int) -> int:
@@ -197,6 +221,13 @@ def _seen(objects: Objects, *, proved: bool) -> Objects:
     return objects._replace(store=store, filled=False, renewed=False, proved=False)
 
 
+def _evaluation(question: Question, status: DecisionModelStatus) -> EvaluationFacts | None:
+    candidate = status.candidate_revision
+    if not question.spec.evaluated or candidate is None or status.phase not in SCORED_PHASES:
+        return None
+    return scoring_facts(question.scoring, INDEX[candidate.hash], candidate.hash)
+
+
 def _facts(view: Cluster, index: int) -> RevisionFacts:
     objects = view.revisions[index]
     job = _JOBS[objects.job]
@@ -215,6 +246,7 @@ def _facts(view: Cluster, index: int) -> RevisionFacts:
 def _serving(objects: Objects) -> ServingFacts:
     return ServingFacts(
         exists=objects.deployment,
+        pods=REPLICAS if objects.has_pods else 0,
         model_ready=objects.pods.ready,
         mismatched_gates=(Reason.DIGEST_MISMATCH,) if objects.pods is Pods.MISMATCHED else (),
         crash_looping=objects.pods is Pods.CRASHING,

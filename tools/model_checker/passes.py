@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.model_checker.cluster import NOTHING, Cluster, Objects, Store, with_deployment, without_job
-from tools.model_checker.hazard import Hazard
+from tools.model_checker.cluster import NOTHING, Cluster, Objects, Pods, Store, with_deployment, without_job
 from tools.model_checker.judge import Judge, Verdict
 from tools.model_checker.plan import Plan, next_writes
 from tools.model_checker.properties import pass_violation
@@ -19,40 +18,43 @@ from tools.model_checker.step import Step
 
 def restarted(state: State) -> State:
     """Return the state after the process died and another one started."""
-    return state._replace(known=False, seen=None, operation=None, broken=False)
+    return state._replace(
+        known=False, seen=None, operation=None, broken=False, scoring=state.scoring._replace(run=None)
+    )
 
 
 def whole_pass(judge: Judge, state: State) -> Step:
     """Make one pass that nothing disturbs."""
-    verdict, written = _begin(judge, state)
-    violation = pass_violation(judge, state, verdict)
-    told = _told(written, verdict)
-    return Step("pass", _act(told, verdict), violation=violation)
+    return next(passes(judge, state))
 
 
 def passes(judge: Judge, state: State) -> Iterator[Step]:
-    """Yield the passes that can be made in a state, cut short ones included."""
-    verdict, written = _begin(judge, state)
+    """Yield the passes that can be made in a state: the whole one, then those that are cut short."""
+    verdict = judge.verdict(state, _remaining(state))
+    if _is_outdated(state, verdict):
+        yield Step("pass finds that Pods are gone which it still sees", _noticed(judge, state))
+        return
+    written = _written(judge, state, verdict)
     violation = pass_violation(judge, state, verdict)
-    hazard = _hazard(state, verdict)
     told = _told(written, verdict)
     done = _act(told, verdict)
-    yield Step("pass", done, hazard=hazard, violation=violation)
+    yield Step("pass", done, violation=violation)
     if verdict.status != state.status:
-        yield Step("pass dies right after the status write", restarted(written), disturbs=True, hazard=hazard)
+        yield Step("pass dies right after the status write", restarted(written), disturbs=True)
         # Not knowing what it wrote, the process tells what it finds the next time.
         unanswered = written._replace(known=False)
-        yield Step("pass does not learn that its status write held", unanswered, disturbs=True, hazard=hazard)
+        yield Step("pass does not learn that its status write held", unanswered, disturbs=True)
     if done != told:
-        yield Step("pass dies after its Events, before it acts", restarted(told), disturbs=True, hazard=hazard)
+        yield Step("pass dies after its Events, before it acts", restarted(told), disturbs=True)
 
 
-def _hazard(state: State, verdict: Verdict) -> Hazard | None:
-    """Return what the decision relies on without being able to."""
+def _is_outdated(state: State, verdict: Verdict) -> bool:
+    """Whether a promotion rests on Pods that are gone, which a look at the API server itself shows."""
     promoted = verdict.promotes
-    if promoted is not None and state.view.revisions[promoted].proved > state.cluster.revisions[promoted].proved:
-        return Hazard.STALE_PROOF
-    return None
+    if promoted is None:
+        return False
+    seen, live = state.view.revisions[promoted].pods, state.cluster.revisions[promoted].pods
+    return seen is Pods.ALL_READY and live is not Pods.ALL_READY
 
 
 def _remaining(state: State) -> Cluster:
@@ -70,14 +72,18 @@ def _remaining(state: State) -> Cluster:
     return view
 
 
-def _begin(judge: Judge, state: State) -> tuple[Verdict, State]:
-    """Return the decision, and the state as it is right after the status write."""
-    verdict = judge.verdict(state.spec, state.registry, state.status, _remaining(state), broken=state.broken)
+def _noticed(judge: Judge, state: State) -> State:
+    """Return the state when the process has looked at the DecisionModel: a recent promotion is told again."""
     owed = state.owed and (state.known or not judge.retells(state.status))
+    return state._replace(known=True, owed=owed)
+
+
+def _written(judge: Judge, state: State, verdict: Verdict) -> State:
+    """Return the state as it is right after the status write."""
     if verdict.promotes is None:
-        return verdict, state._replace(status=verdict.status, known=True, owed=owed)
+        return _noticed(judge, state)._replace(status=verdict.status)
     proved = state.proved | {verdict.promotes}
-    return verdict, _aged(state)._replace(status=verdict.status, known=True, owed=True, proved=proved)
+    return _aged(state)._replace(status=verdict.status, known=True, owed=True, proved=proved)
 
 
 def _aged(state: State) -> State:
@@ -95,7 +101,8 @@ def _told(state: State, verdict: Verdict) -> State:
 
 def _act(state: State, verdict: Verdict) -> State:
     if verdict.consumes_approval:
-        state = state._replace(spec=state.spec._replace(approval=None))
+        state = state._replace(spec=state.spec._replace(approval=""))
+    state = state._replace(scoring=state.scoring.asked_for(verdict.scores))
     # What is compared with the plan was gathered before Jobs were discarded.
     differs = verdict.plan is not None and bool(next_writes(verdict.plan, state.view))
     state = state._replace(cluster=_without_jobs(state.cluster, verdict.discards))

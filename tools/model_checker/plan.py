@@ -17,6 +17,7 @@ from tools.model_checker.cluster import (
     Job,
     Objects,
     Store,
+    scaled,
     with_deployment,
     with_job,
     with_store,
@@ -31,6 +32,7 @@ class PlannedRevision(NamedTuple):
     revision: int
     prefetch: bool
     serve: bool
+    stopped: bool
     recovering: bool
 
 
@@ -42,18 +44,19 @@ class Plan(NamedTuple):
 
 
 class Write(NamedTuple):
-    """One write of the engine; `deletes` what of which revision goes with it."""
+    """One write of the engine; `deletes` what of which revision goes with it, `starts` whose Pods."""
 
     label: str
     cluster: Cluster
     deletes: tuple[str, int] | None = None
+    starts: int | None = None
     switches: bool = False
 
 
 def plan_of(stack: StackPlan) -> Plan:
     """Return the plan of a decision in the scenario's terms."""
     revisions = sorted(
-        PlannedRevision(INDEX[each.revision.hash], each.prefetch, each.serve, each.recovering)
+        PlannedRevision(INDEX[each.revision.hash], each.prefetch, each.serve, each.stopped, each.recovering)
         for each in stack.revisions
     )
     return Plan(tuple(revisions), None if stack.selected is None else INDEX[stack.selected])
@@ -73,7 +76,9 @@ def _creations(plan: Plan, cluster: Cluster) -> Iterator[Write]:
             complete.add(planned.revision)
             continue
         what, objects = change
-        yield Write(f"{what} of {NAMES[planned.revision]}", cluster.with_revision(planned.revision, objects))
+        revision, before = planned.revision, cluster.revisions[planned.revision]
+        starts = revision if objects.has_pods and not before.has_pods else None
+        yield Write(f"{what} of {NAMES[revision]}", cluster.with_revision(revision, objects), starts=starts)
     selected = plan.selected
     if selected in complete and cluster.service != selected and selected is not None:
         yield Write(f"Service switched to {NAMES[selected]}", cluster._replace(service=selected), switches=True)
@@ -88,7 +93,9 @@ def _next_creation(planned: PlannedRevision, objects: Objects) -> tuple[str, Obj
     if planned.prefetch and objects.job is Job.ABSENT:
         return "Job", with_job(objects)
     if planned.serve and not objects.deployment:
-        return "Deployment", with_deployment(objects, exists=True)
+        return "Deployment", with_deployment(objects, exists=True, stopped=planned.stopped)
+    if planned.serve and objects.stopped != planned.stopped:
+        return "Deployment's scale", scaled(objects, stopped=planned.stopped)
     return None
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tools.model_checker.judge import Judge, Verdict
 from tools.model_checker.plan import Plan, Write
-from tools.model_checker.scenario import NAMES
+from tools.model_checker.scenario import NAMES, REVISIONS
+from tools.model_checker.scoring import approval_of, has_passed
+from tools.model_checker.slot import Slot
 from tools.model_checker.state import State
 from tools.model_checker.violation import Property, Violation
 
@@ -15,7 +17,7 @@ def state_violation(judge: Judge, state: State) -> Violation | None:
     if service is None:
         return None
     known = judge.known(state.status)
-    if service not in (known.stable, known.previous, known.failed):
+    if service not in (known.stable, known.previous, known.failed, known.target):
         return Violation(
             Property.TRAFFIC, f"the Service selects {NAMES[service]}, which the persisted status does not know"
         )
@@ -29,11 +31,37 @@ def pass_violation(judge: Judge, state: State, verdict: Verdict) -> Violation | 
     promoted = verdict.promotes
     if promoted is not None and not state.cluster.revisions[promoted].proved:
         return Violation(Property.PROOF, f"{NAMES[promoted]} is promoted although not all its Pods were ever ready")
+    if promoted is not None and (gap := _gate_violation(judge, state, verdict, promoted)):
+        return gap
+    if _begins(judge, state, verdict) and state.slot is Slot.TAKEN:
+        return Violation(Property.SLOT, "a rollout begins although another DecisionModel has the only slot")
     if verdict.tells != (promoted is not None):
         return Violation(
             Property.TELLING, f"{verdict.tells} Events for {int(promoted is not None)} promotions in one pass"
         )
     return None if verdict.plan is None else _plan_violation(judge, state, verdict, verdict.plan)
+
+
+def _gate_violation(judge: Judge, state: State, verdict: Verdict, promoted: int) -> Violation | None:
+    """Return what a promotion did without that the spec asks for."""
+    spec, scoring, name = state.spec, state.scoring, NAMES[promoted]
+    revision = REVISIONS[promoted].hash
+    if spec.evaluated and not has_passed(judge.status(verdict.status), revision, scoring.dataset):
+        return Violation(
+            Property.SCORING, f"{name} is promoted, which has not passed on the {scoring.dataset} data set"
+        )
+    if not spec.manual or judge.known(state.status).stable is None:
+        return None
+    if spec.approval == (approval_of(revision, scoring.dataset) if spec.evaluated else revision):
+        return None
+    return Violation(Property.APPROVAL, f"{name} is promoted, which nobody approved as it was measured")
+
+
+def _begins(judge: Judge, state: State, verdict: Verdict) -> bool:
+    """Whether a rollout begins: one that follows another, or comes in the window after it, has its slot."""
+    before, after = judge.known(state.status), judge.known(verdict.status)
+    has_slot = before.candidate is not None or (before.previous is not None and state.spec.window)
+    return after.candidate is not None and not has_slot
 
 
 def _plan_violation(judge: Judge, state: State, verdict: Verdict, plan: Plan) -> Violation | None:
@@ -55,9 +83,12 @@ def write_violation(judge: Judge, state: State, write: Write) -> Violation | Non
     """Return how a write of the engine breaks a property: nothing goes that is selected or that serves."""
     if write.switches:
         return _switch_violation(state, write)
-    if write.deletes is None:
-        return None
-    what, index = write.deletes
+    if write.starts is not None:
+        return _start_violation(state, write.starts)
+    return None if write.deletes is None else _deletion_violation(judge, state, *write.deletes)
+
+
+def _deletion_violation(judge: Judge, state: State, what: str, index: int) -> Violation | None:
     if what == "Job":
         return None
     if state.cluster.service == index:
@@ -66,6 +97,16 @@ def write_violation(judge: Judge, state: State, write: Write) -> Violation | Non
         )
     if judge.known(state.status).stable == index:
         return Violation(Property.STABLE, f"the {what} of {NAMES[index]} is deleted while it is the persisted stable")
+    return None
+
+
+def _start_violation(state: State, starts: int) -> Violation | None:
+    planned = () if state.operation is None else state.operation.revisions
+    for each in planned:
+        if each.stopped and each.revision != starts and state.cluster.revisions[each.revision].has_pods:
+            return Violation(
+                Property.ROOM, f"Pods of {NAMES[starts]} are started before those of {NAMES[each.revision]} are gone"
+            )
     return None
 
 

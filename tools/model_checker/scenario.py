@@ -50,13 +50,25 @@ class Registry(StrEnum):
 
 
 class Spec(NamedTuple):
-    """The declared part of a DecisionModel: `model` an index of `MODELS`, annotations included."""
+    """The declared part of a DecisionModel, annotations included.
+
+    Attributes:
+        model: An index of `MODELS`.
+        manual: Whether a person approves promotions.
+        window: Whether a promoted revision is watched.
+        evaluated: Whether candidates are scored.
+        recreate: Whether the strategy is Recreate; None where the strategy is BlueGreen for good.
+        retry: The retry token.
+        approval: What the promote annotation says.
+    """
 
     model: int = 0
     manual: bool = False
     window: bool = True
+    evaluated: bool = False
+    recreate: bool | None = None
     retry: int = 0
-    approval: int | None = None
+    approval: str = ""
 
 
 def answer(spec: Spec, registry: Registry, status: DecisionModelStatus) -> int | Registry:
@@ -89,12 +101,18 @@ def model_of(spec: Spec, status: DecisionModelStatus) -> DecisionModel:
 @functools.cache
 def _declared(spec: Spec) -> DecisionModel:
     annotations = {RETRY_ANNOTATION: str(spec.retry)} if spec.retry else {}
-    if spec.approval is not None:
-        annotations[PROMOTE_ANNOTATION] = REVISIONS[spec.approval].hash
-    rollout = {
-        "promotion": "Manual" if spec.manual else "Automatic",
-        "stabilization": "5m" if spec.window else "0s",
-    }
+    if spec.approval:
+        annotations[PROMOTE_ANNOTATION] = spec.approval
+    rollout: dict[str, object] = {"stabilization": "5m" if spec.window else "0s"}
+    if spec.manual:
+        rollout["promotion"] = "Manual"
+    if spec.evaluated:
+        rollout["evaluation"] = {
+            "datasetRef": {"configMapRef": {"name": "golden", "key": "cases"}},
+            "minAccuracy": "0.8",
+        }
+    if spec.recreate:
+        rollout["strategy"] = "Recreate"
     metadata = {"name": "router", "namespace": "default", "uid": "1", "generation": 1, "annotations": annotations}
     fields = {"model": MODELS[spec.model], "replicas": REPLICAS, "rollout": rollout}
     return DecisionModel.model_validate({"metadata": metadata, "spec": fields})

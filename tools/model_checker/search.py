@@ -13,11 +13,12 @@ from typing import TypeGuard
 
 from reconciler.rollout import decide
 from tools.model_checker.environment import disturbances, progress
-from tools.model_checker.hazard import Hazard
 from tools.model_checker.judge import Decide, Judge
 from tools.model_checker.passes import passes
 from tools.model_checker.properties import state_violation
 from tools.model_checker.rest import Rest, Unrest
+from tools.model_checker.scenario import Spec
+from tools.model_checker.slot import Slot
 from tools.model_checker.state import FIRST, State
 from tools.model_checker.step import Step
 from tools.model_checker.violation import Property, Violation
@@ -30,6 +31,22 @@ class Start(StrEnum):
     """A DecisionModel was created, and asks for A."""
     SERVING = "serving"
     """A has served for long, and the spec was just edited to ask for B."""
+    RECREATE = "recreate"
+    """As `SERVING`, with strategy Recreate."""
+    EVALUATED = "evaluated"
+    """As `SERVING`, with an evaluation that every candidate must pass."""
+    APPROVED = "approved"
+    """As `EVALUATED`, and a person approves what has passed."""
+    QUEUED = "queued"
+    """As `SERVING`, while another DecisionModel has the only rollout slot."""
+
+
+_EDITED = {
+    Start.RECREATE: Spec(recreate=True),
+    Start.EVALUATED: Spec(evaluated=True),
+    Start.APPROVED: Spec(evaluated=True, manual=True),
+}
+"""What the edit that asks for B brings besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +89,12 @@ class Scope:
         depth: How many disturbances a run has at most.
         start: Where runs begin.
         ignored: Properties that may be broken.
-        without: What does not happen.
         limit: How many states are checked at most; None for all.
     """
 
     depth: int
     start: Start = Start.NOTHING
     ignored: AbstractSet[Property] = frozenset()
-    without: AbstractSet[Hazard] = frozenset()
     limit: int | None = None
 
     def breaks(self, violation: Violation | None) -> TypeGuard[Violation]:
@@ -92,6 +107,15 @@ def check(scope: Scope, decide: Decide = decide) -> Report:
     return _Search(Judge(decide), scope).run()
 
 
+def first_state(start: Start, rest: Rest) -> State:
+    """Return the state in which runs from `start` begin."""
+    if start is Start.NOTHING:
+        return FIRST
+    spec = _EDITED.get(start, Spec())._replace(model=1)
+    slot = Slot.TAKEN if start is Start.QUEUED else Slot.UNLIMITED
+    return rest.of(FIRST)._replace(spec=spec, slot=slot)
+
+
 class _Search:
     def __init__(self, judge: Judge, scope: Scope) -> None:
         self._judge = judge
@@ -102,7 +126,7 @@ class _Search:
         self._began = time.monotonic()
 
     def run(self) -> Report:
-        ties, first = itertools.count(), self._first()
+        ties, first = itertools.count(), first_state(self._scope.start, self._rest)
         frontier: list[tuple[int, int, int, State, tuple[State, str] | None]] = [(0, 0, next(ties), first, None)]
         while frontier:
             disturbed, steps, _, state, origin = heapq.heappop(frontier)
@@ -114,8 +138,6 @@ class _Search:
             if found := self._unrest(state):
                 return self._report(found.violation, (*self._trace(state), *found.labels))
             for step in self._steps(state, disturbable=disturbed < self._scope.depth):
-                if step.hazard in self._scope.without:
-                    continue
                 self._transitions += 1
                 cost = disturbed + step.disturbs
                 if self._scope.breaks(step.violation):
@@ -123,12 +145,6 @@ class _Search:
                 if step.state not in self._came_from:
                     heapq.heappush(frontier, (cost, steps + 1, next(ties), step.state, (state, step.label)))
         return self._report()
-
-    def _first(self) -> State:
-        if self._scope.start is Start.NOTHING:
-            return FIRST
-        serving = self._rest.of(FIRST)
-        return serving._replace(spec=serving.spec._replace(model=1))
 
     def _steps(self, state: State, *, disturbable: bool) -> Iterator[Step]:
         yield from progress(self._judge, state)

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from tools.model_checker.cluster import NOTHING, Cluster
 from tools.model_checker.plan import Plan
 from tools.model_checker.scenario import REVISIONS, Registry, Spec
+from tools.model_checker.scoring import Scoring
+from tools.model_checker.slot import Slot
 
 
 class State(NamedTuple):
@@ -23,6 +25,8 @@ class State(NamedTuple):
         known: Whether this process has made a pass already.
         proved: Revisions that were promoted with proof and that somebody may still depend on.
         owed: Whether the last persisted promotion was not told yet.
+        scoring: The evaluation, where there is one.
+        slot: The rollout slot that others want, too.
     """
 
     spec: Spec
@@ -35,6 +39,8 @@ class State(NamedTuple):
     known: bool = False
     proved: frozenset[int] = frozenset()
     owed: bool = False
+    scoring: Scoring = Scoring()
+    slot: Slot = Slot.UNLIMITED
 
     @property
     def view(self) -> Cluster:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tools.model_checker.hazard import Hazard
 from tools.model_checker.state import State
 from tools.model_checker.violation import Violation
 
@@ -16,12 +15,10 @@ class Step(NamedTuple):
         label: What happens, for a person.
         state: The state afterwards.
         disturbs: Whether it counts as a disturbance; ordinary progress does not.
-        hazard: What it is left out with.
         violation: The property that the step itself breaks, if it does.
     """
 
     label: str
     state: State
     disturbs: bool = False
-    hazard: Hazard | None = None
     violation: Violation | None = None

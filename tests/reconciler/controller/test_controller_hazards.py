@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from api.conditions import Phase
+from api.keys import REVISION_LABEL
 from reconciler.controller.watched import CLAIMS, DEPLOYMENTS, JOBS, SERVICES
 from tests.fakes.apiserver import Request
 from tests.reconciler.controller.bed import Bed
@@ -27,6 +28,30 @@ async def test_a_promotion_whose_answer_is_lost_is_told_all_the_same(bed: Bed) -
     await bed.advance(5)
     assert bed.status.phase == "Ready"
     assert bed.events.count("Promoted") == 1
+
+
+async def test_a_promotion_rests_on_pods_that_are_there_and_not_on_what_a_cache_still_shows(bed: Bed) -> None:
+    await bed.rolled_out()
+    removed: list[str] = []
+    serving: list[str] = []
+
+    def between_cache_and_promotion(request: Request) -> bool:
+        candidate = bed.status.candidate_revision
+        if not removed and candidate is not None and REVISION_LABEL in request.query.get("labelSelector", ""):
+            name = f"router-{candidate.hash}"
+            removed.append(bed.get(DEPLOYMENTS, name)["metadata"]["uid"])
+            bed.remove(DEPLOYMENTS, name)
+        if promotes(request) and candidate is not None:
+            serving.append(bed.get(DEPLOYMENTS, f"router-{candidate.hash}")["metadata"]["uid"])
+        return False
+
+    bed.server.fail(500, matches=between_cache_and_promotion)
+    bed.declare(model="laya:multilingual")
+    for _ in range(4):
+        await bed.advance(5)
+    assert bed.events.count("Promoted") == 2
+    assert len(removed) == len(serving) == 1
+    assert removed != serving, "what was promoted is the Deployment that came after it"
 
 
 async def test_a_candidate_that_comes_back_while_it_is_being_removed_is_made_anew(bed: Bed) -> None:

@@ -7,7 +7,7 @@ import pytest
 from api.conditions import ConditionType, Phase, Reason, find_condition
 from api.rollout import Strategy
 from api.status import RevisionStatus
-from reconciler.rollout import PrefetchFacts, PrefetchState, RolloutResult, ServingFacts
+from reconciler.rollout import PrefetchFacts, PrefetchState, RolloutResult, ServingFacts, StoreState
 from tests.reconciler.rollout.worlds import World, condition, planned, selected, stopped, told
 
 
@@ -127,6 +127,19 @@ def test_editing_the_strategy_halfway_stops_and_starts_nothing() -> None:
     assert planned(decision)[wanted.hash]
 
 
+def test_a_revision_that_was_stopped_itself_waits_for_room_when_it_is_wanted_again() -> None:
+    world, stable = recreating()
+    successor = promoted(world)
+    world.pods(stable, ServingFacts(exists=True))
+    assert world.wants("laya:en") == stable
+    decision = world.reconcile()
+    assert decision.status.stable_stopped_for_revision == stable.hash
+    assert stopped(decision) == {successor.hash}
+    assert planned(decision) == {successor.hash: True, stable.hash: False}
+    world.pods_are_gone(successor)
+    assert planned(world.reconcile()) == {successor.hash: True, stable.hash: True}
+
+
 def unhealthy(world: World) -> tuple[RevisionStatus, RevisionStatus]:
     """Promote, let the new Pods crash; return the failed revision and the one to go back to."""
     before = world.status.stable_revision
@@ -196,6 +209,22 @@ def test_a_rollback_that_takes_too_long_ends_failed_and_heals_by_itself_later() 
     healed = world.reconcile()
     assert healed.status.phase is Phase.ROLLED_BACK
     assert condition(healed, ConditionType.READY).status == "True"
+
+
+def test_a_rollback_to_a_revision_whose_store_is_gone_has_it_refilled_at_once() -> None:
+    world, _ = recreating()
+    failed, target = unhealthy(world)
+    world.store_is(target, StoreState.ABSENT)
+    decision = world.reconcile()
+    assert decision.status.stable_revision == target
+    assert decision.status.failed_revision is not None
+    assert decision.status.failed_revision.message == "a container is in CrashLoopBackOff"
+    assert told(decision) == ["RolledBackAfterPromotion", "StoreLost"]
+    assert selected(decision) == target.hash
+    world.store_is(target, StoreState.RECOVERING)
+    world.pods_are_gone(failed)
+    assert told(world.reconcile()) == []
+    assert condition(world.reconcile(), ConditionType.DEGRADED).reason == Reason.STORE_LOST
 
 
 def test_a_rollback_goes_on_whatever_the_spec_or_the_registry_say_meanwhile() -> None:

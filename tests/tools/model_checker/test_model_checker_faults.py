@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from api.keys import PROMOTE_ANNOTATION
+from api.status import EvaluationResult, EvaluationStatus
 from reconciler.rollout import Decision, Facts, RevisionFacts, decide
 from tools.model_checker import Property, Scope, Start, check
 from tools.model_checker.judge import Decide
@@ -56,19 +58,51 @@ def promotion_is_told_by_every_pass(facts: Facts) -> Decision:
     return replace(decision, events=(*decision.events, *told))
 
 
-@pytest.mark.parametrize(
-    ("fault", "broken"),
-    [
-        (collection_ignores_the_service, Property.SELECTED),
-        (one_ready_pod_is_enough, Property.PROOF),
-        (window_ends_before_the_switch, Property.TRAFFIC),
-        (rejected_is_tried_again, Property.REST),
-        (promotion_is_told_by_every_pass, Property.TELLING),
-    ],
-    ids=lambda value: getattr(value, "__name__", str(value)),
-)
-def test_a_fault_is_found_with_a_run_that_shows_it(fault: Decide, broken: Property) -> None:
-    report = check(Scope(depth=1, start=Start.SERVING), fault)
+def unscored_is_good_enough(facts: Facts) -> Decision:
+    """A candidate is promoted by what was measured under whatever data set."""
+    candidate = facts.model.status.candidate_revision
+    if facts.evaluation is None or candidate is None:
+        return decide(facts)
+    passed = EvaluationStatus(revision=candidate.hash, result=EvaluationResult.PASSED, dataset_digest="0" * 16)
+    return decide(replace(facts, evaluation=facts.evaluation.concluded(passed)))
+
+
+def approval_is_taken_for_granted(facts: Facts) -> Decision:
+    """What waits for a person is promoted as if one had approved it."""
+    metadata, evaluation = facts.model.metadata, facts.model.status.evaluation
+    expected = evaluation.approval_id if evaluation is not None else ""
+    annotations = {**metadata.annotations, PROMOTE_ANNOTATION: expected}
+    model = facts.model.model_copy(update={"metadata": metadata.model_copy(update={"annotations": annotations})})
+    return decide(replace(facts, model=model))
+
+
+def the_queue_is_jumped(facts: Facts) -> Decision:
+    """A rollout begins without a slot."""
+    return decide(replace(facts, admitted=True))
+
+
+def room_is_taken_for_granted(facts: Facts) -> Decision:
+    """A candidate starts while the Pods that stop for it are still there."""
+    vacated = {name: replace(each, serving=replace(each.serving, pods=0)) for name, each in facts.revisions.items()}
+    return decide(replace(facts, revisions=vacated))
+
+
+FAULTS: list[tuple[Decide, Start, Property]] = [
+    (collection_ignores_the_service, Start.SERVING, Property.SELECTED),
+    (one_ready_pod_is_enough, Start.SERVING, Property.PROOF),
+    (window_ends_before_the_switch, Start.SERVING, Property.TRAFFIC),
+    (rejected_is_tried_again, Start.SERVING, Property.REST),
+    (promotion_is_told_by_every_pass, Start.SERVING, Property.TELLING),
+    (unscored_is_good_enough, Start.EVALUATED, Property.SCORING),
+    (approval_is_taken_for_granted, Start.APPROVED, Property.APPROVAL),
+    (the_queue_is_jumped, Start.QUEUED, Property.SLOT),
+    (room_is_taken_for_granted, Start.RECREATE, Property.ROOM),
+]
+
+
+@pytest.mark.parametrize(("fault", "start", "broken"), FAULTS, ids=lambda value: getattr(value, "__name__", str(value)))
+def test_a_fault_is_found_with_a_run_that_shows_it(fault: Decide, start: Start, broken: Property) -> None:
+    report = check(Scope(depth=1, start=start), fault)
     assert report.violation is not None, str(report)
     assert report.violation.broken is broken, str(report)
     assert report.trace
