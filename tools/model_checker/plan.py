@@ -44,12 +44,11 @@ class Plan(NamedTuple):
 
 
 class Write(NamedTuple):
-    """One write of the engine; `deletes` what of which revision goes with it, `starts` whose Pods."""
+    """One write of the engine; `deletes` what of which revision goes with it."""
 
     label: str
     cluster: Cluster
     deletes: tuple[str, int] | None = None
-    starts: int | None = None
     switches: bool = False
 
 
@@ -76,9 +75,7 @@ def _creations(plan: Plan, cluster: Cluster) -> Iterator[Write]:
             complete.add(planned.revision)
             continue
         what, objects = change
-        revision, before = planned.revision, cluster.revisions[planned.revision]
-        starts = revision if objects.has_pods and not before.has_pods else None
-        yield Write(f"{what} of {NAMES[revision]}", cluster.with_revision(revision, objects), starts=starts)
+        yield Write(f"{what} of {NAMES[planned.revision]}", cluster.with_revision(planned.revision, objects))
     selected = plan.selected
     if selected in complete and cluster.service != selected and selected is not None:
         yield Write(f"Service switched to {NAMES[selected]}", cluster._replace(service=selected), switches=True)

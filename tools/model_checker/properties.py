@@ -42,6 +42,17 @@ def pass_violation(judge: Judge, state: State, verdict: Verdict) -> Violation | 
     return None if verdict.plan is None else _plan_violation(judge, state, verdict, verdict.plan)
 
 
+def _room_violation(state: State, plan: Plan) -> Violation | None:
+    """Return whose Pods a plan starts although it stops others that are still there, as far as can be seen."""
+    view = state.view.revisions
+    starting = [each for each in plan.revisions if each.serve and not each.stopped and not view[each.revision].has_pods]
+    stopping = [each for each in plan.revisions if each.stopped and view[each.revision].has_pods]
+    if not starting or not stopping:
+        return None
+    started, stopped = NAMES[starting[0].revision], NAMES[stopping[0].revision]
+    return Violation(Property.ROOM, f"Pods of {started} are started before those of {stopped} are gone")
+
+
 def _gate_violation(judge: Judge, state: State, verdict: Verdict, promoted: int) -> Violation | None:
     """Return what a promotion did without that the spec asks for."""
     spec, scoring, name = state.spec, state.scoring, NAMES[promoted]
@@ -69,6 +80,8 @@ def _plan_violation(judge: Judge, state: State, verdict: Verdict, plan: Plan) ->
         objects = state.view.revisions[each.revision]
         if each.serve and not objects.deployment and not objects.filled:
             return Violation(Property.STORE, f"Pods of {NAMES[each.revision]} are started on a store without files")
+    if crowded := _room_violation(state, plan):
+        return crowded
     planned = {each.revision for each in plan.revisions}
     selected = state.view.service
     if selected is not None and selected not in planned:
@@ -83,8 +96,6 @@ def write_violation(judge: Judge, state: State, write: Write) -> Violation | Non
     """Return how a write of the engine breaks a property: nothing goes that is selected or that serves."""
     if write.switches:
         return _switch_violation(state, write)
-    if write.starts is not None:
-        return _start_violation(state, write.starts)
     return None if write.deletes is None else _deletion_violation(judge, state, *write.deletes)
 
 
@@ -97,16 +108,6 @@ def _deletion_violation(judge: Judge, state: State, what: str, index: int) -> Vi
         )
     if judge.known(state.status).stable == index:
         return Violation(Property.STABLE, f"the {what} of {NAMES[index]} is deleted while it is the persisted stable")
-    return None
-
-
-def _start_violation(state: State, starts: int) -> Violation | None:
-    planned = () if state.operation is None else state.operation.revisions
-    for each in planned:
-        if each.stopped and each.revision != starts and state.cluster.revisions[each.revision].has_pods:
-            return Violation(
-                Property.ROOM, f"Pods of {NAMES[starts]} are started before those of {NAMES[each.revision]} are gone"
-            )
     return None
 
 
