@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
 
 from tests.cluster.observing import Bench, fresh_namespace
+from tests.cluster.side_by_side import AT_ONCE
 from tools.deploy import PulumiStack
 from tools.environment import Environment
 from tools.kubectl import wait_until
@@ -27,6 +29,13 @@ def bench(operator: Environment) -> Iterator[Bench]:
     """A namespace for one test, and what it needs to look around in it."""
     with fresh_namespace(operator) as bench:
         yield bench
+
+
+@pytest.fixture(scope="module")
+def threads() -> Iterator[Executor]:
+    """Carries out a module's scenarios side by side; none of them outlives the module."""
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        yield threads
 
 
 @pytest.fixture

@@ -12,10 +12,13 @@ import pytest
 from tests.cluster.golden import golden
 from tests.cluster.killing import Killer, Victim
 from tests.cluster.observing import Bench, no_failed_request, reason
+from tests.cluster.side_by_side import SideBySide
 from tools.kubectl import wait_until
 from tools.observer import Object, condition, phase
 
 pytestmark = pytest.mark.cluster
+
+side_by_side = SideBySide()
 
 GATE = {
     "datasetRef": {"configMapRef": {"name": "golden", "key": "cases"}},
@@ -38,6 +41,7 @@ def put_secret(bench: Bench, text: str, labels: dict[str, str]) -> None:
     bench.kubectl.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 
 
+@side_by_side
 def test_each_candidate_ends_as_it_deserves(bench: Bench) -> None:
     put_dataset(bench, golden(300))
     candidates = {
@@ -48,12 +52,12 @@ def test_each_candidate_ends_as_it_deserves(bench: Bench) -> None:
     }
     for name in candidates:
         bench.declare(name, rollout={"evaluation": GATE})
-    stables = {name: bench.wait_ready(name, 180)["status"]["stableRevision"]["hash"] for name in candidates}
+    stables = {name: bench.wait_ready(name, 240)["status"]["stableRevision"]["hash"] for name in candidates}
     with no_failed_request(bench, "worse"):
         for name, (tag, _, _) in candidates.items():
             bench.edit(name, model=tag)
         for name, (tag, ending, why) in candidates.items():
-            model = bench.wait(name, ending, partial(is_at, ending, tag), 180)
+            model = bench.wait(name, ending, partial(is_at, ending, tag), 240)
             assert model["status"]["evaluation"]["baselineAccuracy"] > "0.9"
             assert why in condition(model, "Degraded").get("message", "")
             if ending == "RolledBack":
@@ -73,14 +77,15 @@ def is_at(ending: str, tag: str, model: Object) -> bool:
     return bool(phase(model) == ending and record.get("model") == tag)
 
 
+@side_by_side
 def test_a_data_set_that_is_too_small_ends_undecided_and_says_what_would_decide(bench: Bench) -> None:
     statistics = {"method": "paired", "nonInferiorityMargin": "0.02", "onUndecided": "Reject"}
     evaluation = {**GATE, "maxECE": None, "maxAccuracyDrop": None, "statistics": statistics}
     put_dataset(bench, golden(60))
     bench.declare("router", rollout={"evaluation": evaluation})
-    stable = bench.wait_ready("router", 120)["status"]["stableRevision"]["hash"]
+    stable = bench.wait_ready("router", 240)["status"]["stableRevision"]["hash"]
     bench.edit("router", model="laya:en-equal")
-    rejected = bench.wait_rejected("router", 120)
+    rejected = bench.wait_rejected("router", 240)
     assert reason(rejected, "Degraded") == "EvaluationUndecided"
     assert "more items" in condition(rejected, "Degraded")["message"]
     assert bench.selected("router") == stable
@@ -90,6 +95,7 @@ def test_a_data_set_that_is_too_small_ends_undecided_and_says_what_would_decide(
     assert evidence["binaryData"]["evidence"]
 
 
+@side_by_side
 def test_data_sets_that_cannot_be_used_end_as_specified(bench: Bench) -> None:
     def gate(reference: dict[str, object]) -> dict[str, object]:
         return {"evaluation": {"datasetRef": reference, "minAccuracy": "0.5"}}
@@ -102,18 +108,18 @@ def test_data_sets_that_cannot_be_used_end_as_specified(bench: Bench) -> None:
     bench.declare("unlabelled", rollout=gate({"secretRef": {"name": "golden", "key": "cases"}}))
     bench.declare("malformed", rollout=gate({"configMapRef": {"name": "malformed", "key": "cases"}}))
     bench.declare("refused", rollout=gate({"configMapRef": {"name": "refused", "key": "cases"}}))
-    malformed = bench.wait("malformed", "rejected", lambda dm: phase(dm) == "Failed", 120)
+    malformed = bench.wait("malformed", "rejected", lambda dm: phase(dm) == "Failed", 240)
     assert reason(malformed, "Degraded") == "DatasetInvalid"
     assert "line 3" in condition(malformed, "Degraded")["message"]
     held = {"missing": "DatasetNotFound", "unlabelled": "SecretNotAllowed", "refused": "DatasetInvalid"}
     for name, why in held.items():
-        model = bench.wait(name, "held", partial(is_held, why), 120)
+        model = bench.wait(name, "held", partial(is_held, why), 240)
         assert phase(model) == "Evaluating"
         assert not bench.selected(name)
     put_dataset(bench, golden(30), "later")
     put_secret(bench, golden(30), {"decisionmodel.io/eval-dataset": "true"})
     for name in ("missing", "unlabelled"):
-        bench.wait_ready(name, 120)
+        bench.wait_ready(name, 240)
         assert bench.told(name, "EvaluationOnHold") == 1
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.observing import Bench, no_failed_request, reason
+from tests.cluster.side_by_side import SideBySide
 from tools.kubectl import wait_until
 from tools.observer import phase
 
 pytestmark = pytest.mark.cluster
+
+side_by_side = SideBySide()
 
 RECREATE = {"strategy": "Recreate", "timeouts": {"starting": "1m"}}
 
@@ -20,6 +23,7 @@ def turn_bad(bench: Bench, name: str, revision: str) -> None:
     bench.unload(pod, "laya:en-better")
 
 
+@side_by_side
 def test_the_stable_makes_room_and_comes_back_when_its_successor_fails(bench: Bench) -> None:
     bench.declare("router", rollout=RECREATE)
     first = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
@@ -40,6 +44,7 @@ def test_the_stable_makes_room_and_comes_back_when_its_successor_fails(bench: Be
     assert "stableStoppedForRevision" not in bench.model("router")["status"]
 
 
+@side_by_side
 def test_a_promoted_revision_that_turns_bad_is_rolled_back(bench: Bench) -> None:
     """Both strategies at once: each waits for the next look at the runtime, a minute away.
 
