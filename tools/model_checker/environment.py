@@ -152,14 +152,13 @@ def _approvals(judge: Judge, state: State) -> Iterator[tuple[int, str]]:
 
 def _rivals(judge: Judge, state: State) -> Iterator[tuple[str, State]]:
     """Yield what others do to the data set, the run on it, and the slot."""
-    scoring, known = state.scoring, judge.known(state.status)
+    scoring = state.scoring
     if state.spec.evaluated:
         for dataset in Dataset:
             yield f"the data set is the {dataset} one", state._replace(scoring=scoring._replace(dataset=dataset))
         for result in (EvaluationResult.FAILED, EvaluationResult.UNDECIDED):
             yield f"the candidate's evaluation ends {result}", state._replace(scoring=scoring.ended(result))
-    rolls_out = known.candidate is not None or (known.previous is not None and state.spec.window)
-    if state.slot is Slot.FREE and not rolls_out:
+    if state.slot is Slot.FREE and not judge.known(state.status).hold_a_slot(state.spec):
         yield "another rollout takes the slot", state._replace(slot=Slot.TAKEN)
 
 

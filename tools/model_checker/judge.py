@@ -92,6 +92,10 @@ class Known(NamedTuple):
     failed: int | None
     target: int | None
 
+    def hold_a_slot(self, spec: Spec) -> bool:
+        """Whether a rollout is under way, or the window after it."""
+        return self.candidate is not None or (self.previous is not None and spec.window)
+
 
 class Judge:
     """Decides with `decide`, which is the real one unless a test puts a faulty one in its place."""

@@ -71,8 +71,7 @@ def _gate_violation(judge: Judge, state: State, verdict: Verdict, promoted: int)
 def _begins(judge: Judge, state: State, verdict: Verdict) -> bool:
     """Whether a rollout begins: one that follows another, or comes in the window after it, has its slot."""
     before, after = judge.known(state.status), judge.known(verdict.status)
-    has_slot = before.candidate is not None or (before.previous is not None and state.spec.window)
-    return after.candidate is not None and not has_slot
+    return after.candidate is not None and not before.hold_a_slot(state.spec)
 
 
 def _plan_violation(judge: Judge, state: State, verdict: Verdict, plan: Plan) -> Violation | None:
