@@ -19,6 +19,8 @@ class ManualClock:
     """
 
     seconds: float = 0.0
+    fraction: float = 1e-9
+    """What is drawn wherever chance decides, from 0 to 1."""
 
     def monotonic(self) -> float:
         self.seconds += 1e-9
@@ -32,4 +34,6 @@ class ManualClock:
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def timing(self) -> Timing:
-        return Timing(clock=self.monotonic, now=self.now, sleep=lambda _: asyncio.sleep(0), fraction=lambda: 1e-9)
+        return Timing(
+            clock=self.monotonic, now=self.now, sleep=lambda _: asyncio.sleep(0), fraction=lambda: self.fraction
+        )

@@ -134,6 +134,15 @@ async def test_three_rounds_without_an_answer_are_tolerated_and_the_fourth_is_no
     assert bed.gate() == ("False", "ProbeError")
 
 
+async def test_every_pass_over_a_ready_model_looks_however_early_it_comes(bed: Bed) -> None:
+    await bed.rolled_out()
+    bed.clock.fraction = 1.0
+    await bed.next_pass()
+    for looks in (3, 4, 5):
+        assert await bed.next_pass() < 55
+        assert bed.runtime.calls.count("/api/ps") == looks
+
+
 async def test_an_answer_between_failures_starts_the_count_anew(bed: Bed) -> None:
     await bed.rolled_out()
     for refusal in (401, 401, 401, None, 401, 401, 401):
