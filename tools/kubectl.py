@@ -63,8 +63,10 @@ class Kubectl:
         self.run("delete", kind, name, "-n", namespace, "--ignore-not-found", *options, timeout=120)
 
 
-def wait_until(what: str, look: Callable[[], T | None], timeout: float, *, every: float = 0.1) -> T:
+def wait_until(what: str, look: Callable[[], T | None], timeout: float, *, every: float = 0.5) -> T:
     """Look until something true is seen and return it.
+
+    Each start of kubectl costs an eighth of a second on a core, which what is waited for may need.
 
     Raises:
         WaitError: Nothing true was seen within `timeout` seconds.
