@@ -56,6 +56,8 @@ class Asking:
     image: str
     model: str
     namespace: str = "default"
+    keys: tuple[str, ...] = ()
+    """API keys; each of them is used until it is refused."""
 
     @property
     def pod(self) -> str:
@@ -70,7 +72,7 @@ class Asking:
             "name": "client",
             "image": self.image,
             "imagePullPolicy": "Never",
-            "command": ["python3", "-m", "tools.standin.client", url],
+            "command": ["python3", "-m", "tools.standin.client", url, *(f"--key={key}" for key in self.keys)],
         }
         self.kubectl.apply(
             {

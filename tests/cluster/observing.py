@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -180,8 +181,10 @@ def fresh_namespace(environment: Environment) -> Iterator[Bench]:
     """Look around in a namespace that did not exist before; it is deleted at the end, without waiting for that."""
     namespace = f"t{next(_numbers)}"
     environment.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    yield Bench(environment, namespace)
-    environment.kubectl.delete("namespace", namespace, "default", "--wait=false")
+    try:
+        yield Bench(environment, namespace)
+    finally:
+        environment.kubectl.delete("namespace", namespace, "default", "--wait=false")
 
 
 @contextmanager
@@ -227,14 +230,26 @@ def reason(model: Object, type_: str) -> str:
 
 
 @contextmanager
+def asked_all_along(bench: Bench, name: str, *keys: str) -> Iterator[Callable[[], Object]]:
+    """Let a client in the cluster ask `name` every 50 ms; what is yielded returns what it has counted until then."""
+    asking = Asking(bench.kubectl, bench.environment.images.registry.name, name, bench.namespace, keys)
+    asking.start()
+    yield partial(counted_until_now, asking)
+    asking.stop()
+
+
+def counted_until_now(asking: Asking) -> Object:
+    """Return what a client has counted, once that includes what it sees at this moment."""
+    before = asking.tally()["asked"]
+    return wait_until(
+        "the client to tell of this moment", lambda: t if (t := asking.tally())["asked"] > before + 20 else None, 30
+    )
+
+
+@contextmanager
 def no_failed_request(bench: Bench, name: str) -> Iterator[None]:
     """Let a client in the cluster ask `name` every 50 ms, and insist that it always got its answer."""
-    asking = Asking(bench.kubectl, bench.environment.images.registry.name, name, bench.namespace)
-    asking.start()
-    yield
-    before = asking.tally()["asked"]
-    tally = wait_until(
-        "the client to have seen the end", lambda: t if (t := asking.tally())["asked"] > before + 20 else None, 30
-    )
-    asking.stop()
+    with asked_all_along(bench, name) as counted:
+        yield
+        tally = counted()
     assert tally["failed"] == 0, tally

@@ -3,7 +3,7 @@
 It runs as a Pod and shows whether a rollout is noticed by those who ask. Standard library only, because it shares the
 stand-ins' image. Once a second it prints a JSON line with everything counted so far; the last line is the verdict:
 
-    {"asked": 1200, "failed": 0, "choices": {"billing": 1200}, "slowest_ms": 41, "errors": []}
+    {"asked": 1200, "failed": 0, "outages": 0, "choices": {"billing": 1200}, "slowest_ms": 41, "errors": []}
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import urllib.parse
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 QUESTION = {
@@ -37,28 +38,38 @@ QUESTION = {
 REMEMBERED_ERRORS = 20
 
 
+class RefusedError(ValueError):
+    """The runtime wants another key."""
+
+
 @dataclass
 class Tally:
     """What the client has seen so far."""
 
     asked: int = 0
     failed: int = 0
+    outages: int = 0
+    """Unbroken runs of requests without an answer."""
     choices: Counter[str] = field(default_factory=Counter)
     slowest_ms: int = 0
     errors: list[str] = field(default_factory=list)
+    in_outage: bool = False
 
     def answered(self, choice: str, seconds: float) -> None:
         """Count an answer."""
+        self.in_outage = False
         self.asked += 1
         self.choices[choice] += 1
         self.slowest_ms = max(self.slowest_ms, round(seconds * 1000))
 
     def broke(self, error: str) -> None:
-        """Count a request without an answer and remember the first few reasons."""
+        """Count a request without an answer and remember the first few reasons, at times as Kubernetes writes them."""
+        self.outages += not self.in_outage
+        self.in_outage = True
         self.asked += 1
         self.failed += 1
         if len(self.errors) < REMEMBERED_ERRORS:
-            self.errors.append(f"{time.strftime('%H:%M:%S')} {error}")
+            self.errors.append(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {error}")
 
     def line(self) -> str:
         """Return everything as one JSON line."""
@@ -66,6 +77,7 @@ class Tally:
             {
                 "asked": self.asked,
                 "failed": self.failed,
+                "outages": self.outages,
                 "choices": dict(self.choices),
                 "slowest_ms": self.slowest_ms,
                 "errors": self.errors,
@@ -73,7 +85,7 @@ class Tally:
         )
 
 
-def ask(address: urllib.parse.SplitResult, timeout: float) -> str:
+def ask(address: urllib.parse.SplitResult, timeout: float, key: str = "") -> str:
     """Ask the quickstart's question once, on a new connection, and return the chosen department.
 
     The runtime answers only for the model it serves, and a promotion changes which one that is. So the client first
@@ -81,39 +93,58 @@ def ask(address: urllib.parse.SplitResult, timeout: float) -> str:
 
     Raises:
         OSError: no connection, or it broke.
+        RefusedError: the key does not count.
         ValueError: the answer is no answer.
         http.client.HTTPException: the answer is no HTTP.
     """
     connection = http.client.HTTPConnection(address.hostname or "", address.port or 80, timeout=timeout)
     try:
-        model = _exchange(connection, "GET", "/v1/models")["models"][0]["name"]
-        answer = _exchange(connection, "POST", address.path, {"model": model, **QUESTION})
+        model = _exchange(connection, "GET", "/v1/models", key)["models"][0]["name"]
+        answer = _exchange(connection, "POST", address.path, key, {"model": model, **QUESTION})
     finally:
         connection.close()
     return str(answer["answers"]["department"]["choice"])
 
 
-def _exchange(connection: http.client.HTTPConnection, method: str, path: str, body: object = None) -> Any:
+def ask_with_newest(address: urllib.parse.SplitResult, keys: list[str], timeout: float) -> str:
+    """Ask with the first key; once that is refused, forget it for the next one, as whoever is told of a rotation does.
+
+    Raises:
+        OSError: no connection, or it broke.
+        ValueError: the answer is no answer, or the last key does not count either.
+        http.client.HTTPException: the answer is no HTTP.
+    """
+    while len(keys) > 1:
+        try:
+            return ask(address, timeout, keys[0])
+        except RefusedError:
+            del keys[0]
+    return ask(address, timeout, keys[0])
+
+
+def _exchange(connection: http.client.HTTPConnection, method: str, path: str, key: str, body: object = None) -> Any:
     content = None if body is None else json.dumps(body).encode()
-    connection.request(method, path, content, {"Content-Type": "application/json"})
+    authorization = {"Authorization": f"Bearer {key}"} if key else {}
+    connection.request(method, path, content, {"Content-Type": "application/json", **authorization})
     response = connection.getresponse()
     answer = response.read()
+    if response.status == http.HTTPStatus.UNAUTHORIZED:
+        raise RefusedError(f"{method} {path}: the key is refused")
     if response.status != http.HTTPStatus.OK:
         raise ValueError(f"{method} {path}: status {response.status}: {answer[:200]!r}")
     return json.loads(answer)
 
 
 def keep_asking(
-    url: str, every: float, timeout: float, stopped: Callable[[], bool], report: Callable[[str], None]
+    ask_once: Callable[[], str], every: float, stopped: Callable[[], bool], report: Callable[[str], None]
 ) -> Tally:
     """Ask until `stopped`, one request at a time, starting one every `every` seconds where answers allow it."""
-    address = urllib.parse.urlsplit(url)
     tally = Tally()
     reported = time.monotonic()
     while not stopped():
         started = time.monotonic()
         try:
-            tally.answered(ask(address, timeout), time.monotonic() - started)
+            tally.answered(ask_once(), time.monotonic() - started)
         except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException) as error:
             tally.broke(f"{type(error).__name__}: {error}")
         if time.monotonic() - reported >= 1:
@@ -130,13 +161,13 @@ def main() -> int:
     parser.add_argument("url", help="where to ask, e.g. http://support-router.default.svc:11435/v1/systemone")
     parser.add_argument("--every", type=float, default=0.05, metavar="SECONDS", help="pause between starts (0.05)")
     parser.add_argument("--timeout", type=float, default=5.0, metavar="SECONDS", help="per request (5)")
+    parser.add_argument("--key", action="append", help="API key; given again, the one to use once that is refused")
     arguments = parser.parse_args()
     received: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signum, _frame: received.append(signum))
-    tally = keep_asking(
-        arguments.url, arguments.every, arguments.timeout, lambda: bool(received), lambda line: print(line, flush=True)
-    )
+    ask_once = partial(ask_with_newest, urllib.parse.urlsplit(arguments.url), arguments.key or [""], arguments.timeout)
+    tally = keep_asking(ask_once, arguments.every, lambda: bool(received), lambda line: print(line, flush=True))
     return 1 if tally.failed else 0
 
 
