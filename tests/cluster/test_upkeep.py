@@ -1,16 +1,30 @@
-"""What keeps a serving model alive on the real cluster: its store, its key, and a person's word."""
+"""What keeps a serving model alive on the real cluster: its store, its key, and a person's word.
+
+And that nothing is kept, tried or repaired beyond that. Most of it waits for the next look at something, a minute away.
+"""
 
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 
-from tests.cluster.observing import Bench, no_failed_request, reason
+from tests.cluster.observing import Bench, asked_all_along, no_failed_request, reason
+from tests.cluster.side_by_side import SideBySide
 from tools.kubectl import KubectlError, wait_until
-from tools.observer import condition, phase
+from tools.observer import Object, condition, phase
 
 pytestmark = pytest.mark.cluster
+
+side_by_side = SideBySide()
+
+OPENED = {"decisionmodel.io/api-key": "true"}
+KEYED = {"apiKeySecretRef": {"name": "key", "key": "value"}}
+FIRST_KEY, SECOND_KEY = "key-before-the-rotation", "key-after-the-rotation"
+MARK = "decisionmodel.io/store-recovering"
+BROKEN = {"model": "laya:en-worse", "digest": "0" * 64}
+SLOW = {"kind": "stall", "after_bytes": 1, "seconds": 15}
 
 QUESTION = (
     "import json,sys,urllib.request as u,urllib.error as e\n"
@@ -42,48 +56,110 @@ def key_secret(bench: Bench, value: str, labels: dict[str, str]) -> None:
     )
 
 
+@side_by_side
+def test_only_who_has_the_key_gets_an_answer_and_a_rotation_is_picked_up(bench: Bench) -> None:
+    """Only one node can mount the store, so the Pod with the old key goes before the one with the new key comes."""
+    key_secret(bench, FIRST_KEY, OPENED)
+    bench.declare("router", auth=KEYED)
+    bench.wait_ready("router", 150)
+    assert [answer_status(bench, "router", key) for key in ("", "wrong", FIRST_KEY)] == ["401", "401", "200"]
+    with asked_all_along(bench, "router", FIRST_KEY, SECOND_KEY) as counted:
+        key_secret(bench, SECOND_KEY, OPENED)
+        wait_until("the rotation to be picked up", lambda: rolls(bench), 75)
+        wait_until("the new key to count", lambda: answer_status(bench, "router", SECOND_KEY) == "200", 75)
+        bench.wait_ready("router")
+        tally = counted()
+    (roll,) = rolls(bench)
+    assert tally["outages"] == 1, tally
+    assert tally["errors"][0] >= roll["firstTimestamp"], "the old key counts until the rotation is picked up"
+    assert answer_status(bench, "router", FIRST_KEY) == "401"
+    assert not any(key in bench.operator_log(2000) for key in (FIRST_KEY, SECOND_KEY))
+
+
+def rolls(bench: Bench) -> list[Object]:
+    """Return the Events of Deployments that stopped the Pods of an older template."""
+    scalings = (each for each in bench.kubectl.list("events", bench.namespace) if each["reason"] == "ScalingReplicaSet")
+    return [each for each in scalings if each["message"].startswith("Scaled down")]
+
+
+@side_by_side
+def test_a_key_that_is_not_opened_for_this_use_is_refused_until_it_is(bench: Bench) -> None:
+    key_secret(bench, FIRST_KEY, {})
+    bench.declare("router", auth=KEYED)
+    refused = bench.wait("router", "refused", lambda dm: reason(dm, "Ready") == "SecretNotAllowed")
+    assert phase(refused) == "Degraded"
+    key_secret(bench, FIRST_KEY, OPENED)
+    bench.wait_ready("router", 150)
+    assert answer_status(bench, "router", FIRST_KEY) == "200"
+
+
+@side_by_side
 def test_a_lost_store_is_filled_again_under_the_same_revision(bench: Bench) -> None:
     bench.declare("router")
     revision = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
-    claim = f"router-store-{revision}"
-    before = bench.kubectl.get("pvc", claim, bench.namespace)
-    assert before
-    # The claim goes only with the Pods that use it.
-    bench.kubectl.delete("pvc", claim, bench.namespace, "--wait=false")
-    bench.wait("router", "told about its store", lambda dm: reason(dm, "Degraded") == "StoreTerminating")
-    bench.kubectl.run("delete", "pods", "-n", bench.namespace, "-l", f"decisionmodel.io/revision={revision}")
-
-    def replaced() -> bool:
-        claim_now = bench.kubectl.get("pvc", claim, bench.namespace)
-        return bool(claim_now and claim_now["metadata"]["uid"] != before["metadata"]["uid"])
-
-    wait_until("a new claim", replaced, 90)
-    model = bench.wait_ready("router", 150)
-    assert model["status"]["stableRevision"]["hash"] == revision
-    wait_until(
-        "the mark to go",
-        lambda: (
-            "decisionmodel.io/store-recovering"
-            not in (bench.kubectl.get("pvc", claim, bench.namespace) or {})["metadata"].get("annotations", {})
-        ),
-        60,
-    )
-    assert answer_status(bench, "router", "") == "200"
+    before = store(bench, revision)["uid"]
+    with asked_all_along(bench, "router") as counted:
+        # The claim goes only with the Pods that use it.
+        bench.kubectl.delete("pvc", f"router-store-{revision}", bench.namespace, "--wait=false")
+        bench.wait("router", "told about its store", lambda dm: reason(dm, "Degraded") == "StoreTerminating")
+        assert counted()["failed"] == 0
+        bench.kubectl.run("delete", "pods", "-n", bench.namespace, "-l", f"decisionmodel.io/revision={revision}")
+        wait_until("a new claim", lambda: store(bench, revision).get("uid", before) != before, 90)
+        model = bench.wait_ready("router", 150)
+        assert model["status"]["stableRevision"]["hash"] == revision
+        wait_until("the mark to go", lambda: MARK not in store(bench, revision).get("annotations", {}), 60)
+        assert answer_status(bench, "router", "") == "200"
+        tally = counted()
+    assert tally["outages"] == 1, tally
 
 
-def test_only_who_has_the_key_gets_an_answer_and_a_rotation_is_picked_up(bench: Bench) -> None:
-    key_secret(bench, "first", {})
-    bench.declare("router", auth={"apiKeySecretRef": {"name": "key", "key": "value"}})
-    refused = bench.wait("router", "refused", lambda dm: reason(dm, "Ready") == "SecretNotAllowed")
-    assert phase(refused) == "Degraded"
-    key_secret(bench, "first", {"decisionmodel.io/api-key": "true"})
-    bench.wait_ready("router", 150)
-    assert [answer_status(bench, "router", key) for key in ("", "wrong", "first")] == ["401", "401", "200"]
-    key_secret(bench, "second", {"decisionmodel.io/api-key": "true"})
-    wait_until("the new key to count", lambda: answer_status(bench, "router", "second") == "200", 150)
-    assert "first" not in bench.operator_log(2000)
+def store(bench: Bench, revision: str) -> Object:
+    """Return the metadata of the claim that holds a revision's files, empty while there is none."""
+    claim = bench.kubectl.get("pvc", f"router-store-{revision}", bench.namespace) or {}
+    return dict(claim.get("metadata", {}))
 
 
+@side_by_side
+def test_what_nobody_needs_goes_after_the_grace_and_nothing_else(bench: Bench) -> None:
+    bench.declare("router", rollout={"stabilization": "0s"})
+    first = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
+    labels = {"decisionmodel.io/name": "router", "decisionmodel.io/revision": first}
+    metadata = {"name": "foreign", "namespace": bench.namespace, "labels": labels}
+    spec = {"ports": [{"port": 1}], "selector": {"nobody": "there"}}
+    bench.kubectl.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+    bench.edit("router", model="laya:en-better")
+    second = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
+
+    def left() -> bool:
+        children = bench.children("router")
+        names = {name for kind in ("Deployment", "PersistentVolumeClaim", "Job") for name in children.get(kind, ())}
+        return bool(names) and all(second in name for name in names)
+
+    with no_failed_request(bench, "router"):
+        wait_until("the old revision's objects to go", left, 120)
+    assert bench.kubectl.get("configmap", f"router-manifest-{first}", bench.namespace) is None
+    assert bench.kubectl.get("service", "foreign", bench.namespace)
+
+
+@side_by_side
+def test_a_rejected_revision_is_tried_again_once_for_each_word_of_a_person(bench: Bench) -> None:
+    bench.declare("router")
+    bench.wait_ready("router")
+    bench.annotate("router", "decisionmodel.io/retry", "nothing-failed")
+    wait_until("the answer", lambda: bench.told("router", "RetryNoop") == 1, 30)
+    with no_failed_request(bench, "router"):
+        bench.edit("router", **BROKEN)
+        bench.wait_rejected("router")
+        bench.annotate("router", "decisionmodel.io/retry", "first")
+        wait_until("a second attempt", lambda: bench.told("router", "PrefetchStarted") == 3, 60)
+        wait_until("its end", lambda: bench.told("router", "RolledBack") == 2, 90)
+        bench.annotate("router", "unrelated", "change")
+    model = bench.wait_rejected("router")
+    assert model["status"]["lastRetryToken"] == "first"
+    assert bench.told("router", "PrefetchStarted") == 3
+
+
+@side_by_side
 def test_a_manual_rollout_waits_for_a_persons_word(bench: Bench) -> None:
     bench.declare("router", rollout={"promotion": "Manual"})
     stable = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
@@ -98,6 +174,25 @@ def test_a_manual_rollout_waits_for_a_persons_word(bench: Bench) -> None:
     assert bench.told("router", "Promoted") == 2
 
 
+@side_by_side
+def test_a_broken_manifest_is_made_again_and_the_rollout_goes_on(bench: Bench) -> None:
+    bench.registry("PUT", "/switches", [{"path": "*/nli/blobs/*", "times": None, "failure": SLOW}])
+    try:
+        bench.declare("router", "nli:latest")
+        bench.wait("router", "caching", lambda dm: phase(dm) == "Caching", 60)
+        revision = bench.model("router")["status"]["candidateRevision"]["hash"]
+        manifest = f"router-manifest-{revision}"
+        wait_until("the Job", lambda: bench.children("router").get("Job"), 60)
+        broken = json.dumps({"binaryData": {"manifest": "e30="}})
+        bench.kubectl.run("patch", "configmap", manifest, "-n", bench.namespace, "--type=merge", "-p", broken)
+        wait_until("the repair", lambda: bench.told("router", "ManifestRepaired") == 1, 60)
+    finally:
+        bench.registry("PUT", "/switches", [])
+    model = bench.wait_ready("router", 150)
+    assert reason(model, "Resolved") == "Resolved"
+
+
+@side_by_side
 def test_a_cache_that_cannot_follow_says_so_and_touches_nothing(bench: Bench) -> None:
     bench.declare("router")
     revision = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
