@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.observing import Bench, reason
+from tests.cluster.side_by_side import SideBySide
 from tools.environment import REGISTRY
 from tools.kubectl import wait_until
-from tools.observer import condition, phase
+from tools.observer import Object, condition, phase
 
 pytestmark = pytest.mark.cluster
+
+side_by_side = SideBySide()
 
 
 def test_a_host_that_is_not_allowed_is_refused_without_a_request(bench: Bench) -> None:
@@ -19,23 +22,6 @@ def test_a_host_that_is_not_allowed_is_refused_without_a_request(bench: Bench) -
     assert reason(model, "Ready") == "RegistryNotAllowed"
     assert bench.registry_requests() == []
     assert bench.children("router") == {}
-
-
-def test_a_missing_tag_says_so_and_allocates_nothing(bench: Bench) -> None:
-    bench.declare("router", "laya:there-is-none")
-    model = bench.wait("router", "Failed", lambda dm: phase(dm) == "Failed")
-    assert reason(model, "Resolved") == "ModelNotFound"
-    assert bench.children("router") == {}
-
-
-def test_a_missing_tag_leaves_a_stable_ready(bench: Bench) -> None:
-    bench.declare("router")
-    stable = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
-    bench.edit("router", model="laya:there-is-none")
-    model = bench.wait("router", "told", lambda dm: reason(dm, "Resolved") == "ModelNotFound")
-    assert phase(model) == "Ready"
-    assert bench.selected("router") == stable
-    assert ("CandidateRejected" in dict(bench.events("router"))) is True
 
 
 def test_an_unreachable_registry_is_a_reason_and_recovers_by_itself(bench: Bench) -> None:
@@ -53,16 +39,24 @@ def test_an_unreachable_registry_is_a_reason_and_recovers_by_itself(bench: Bench
     bench.wait_ready("router", 150)
 
 
-@pytest.mark.parametrize("kind", ["Service", "PersistentVolumeClaim"])
-def test_a_foreign_object_is_never_touched(bench: Bench, kind: str) -> None:
+@side_by_side
+def test_a_foreign_volume_claim_is_never_touched(bench: Bench) -> None:
     bench.declare("pilot")
-    revision = bench.wait_ready("pilot")["status"]["stableRevision"]["hash"]
-    name = "router" if kind == "Service" else f"router-store-{revision}"
-    spec = (
-        {"ports": [{"port": 80}], "selector": {"app": "somebody-elses"}}
-        if kind == "Service"
-        else {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
-    )
+    pilot = bench.wait("pilot", "resolved", lambda dm: "candidateRevision" in dm["status"])
+    # Of the same spec in the same namespace: the other one's revision has the same hash.
+    name = f"router-store-{pilot['status']['candidateRevision']['hash']}"
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+    assert_never_touched(bench, "PersistentVolumeClaim", name, spec)
+
+
+@side_by_side
+def test_a_foreign_service_is_never_touched(bench: Bench) -> None:
+    spec = {"ports": [{"port": 80}], "selector": {"app": "somebody-elses"}}
+    assert_never_touched(bench, "Service", "router", spec)
+
+
+def assert_never_touched(bench: Bench, kind: str, name: str, spec: Object) -> None:
+    """Let an object of somebody else stand in the way of a DecisionModel, until its owner deletes it."""
     bench.kubectl.apply(
         {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": bench.namespace}, "spec": spec}
     )
@@ -80,6 +74,26 @@ def test_a_foreign_object_is_never_touched(bench: Bench, kind: str) -> None:
     bench.wait_ready("router", 120)
 
 
+@side_by_side
+def test_a_missing_tag_says_so_and_allocates_nothing(bench: Bench) -> None:
+    bench.declare("router", "laya:there-is-none")
+    model = bench.wait("router", "Failed", lambda dm: phase(dm) == "Failed")
+    assert reason(model, "Resolved") == "ModelNotFound"
+    assert bench.children("router") == {}
+
+
+@side_by_side
+def test_a_missing_tag_leaves_a_stable_ready(bench: Bench) -> None:
+    bench.declare("router")
+    stable = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
+    bench.edit("router", model="laya:there-is-none")
+    model = bench.wait("router", "told", lambda dm: reason(dm, "Resolved") == "ModelNotFound")
+    assert phase(model) == "Ready"
+    assert bench.selected("router") == stable
+    assert ("CandidateRejected" in dict(bench.events("router"))) is True
+
+
+@side_by_side
 def test_what_others_change_comes_back(bench: Bench) -> None:
     bench.declare("router")
     revision = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
