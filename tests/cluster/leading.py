@@ -9,10 +9,11 @@ from enum import StrEnum
 from typing import Any
 
 from api.keys import LEADER_LEASE
+from components.platform.pod import HEALTH_PORT
 from tests.cluster.killing import reconciler_process
-from tests.cluster.observing import OPERATOR, SYSTEM, Bench
+from tests.cluster.observing import SYSTEM, Bench
 from tools.cluster.processes import Process
-from tools.kubectl import wait_until
+from tools.kubectl import KubectlError, wait_until
 from tools.observer import Object, is_observed
 
 WITNESS = "witness"
@@ -90,14 +91,18 @@ class Leadership:
         return Takeover(end=end, stopping=stopping, lease=taken, write=written)
 
     def wait_for_standby(self) -> None:
-        """Wait until a second Pod is ready to take over."""
-        self.bench.kubectl.run(
-            "rollout", "status", f"deployment/{OPERATOR}", "-n", SYSTEM, "--timeout=90s", timeout=100
-        )
+        """Wait until a second Pod is ready to take over, by its own word: the kubelet asks for it only now and then."""
+        wait_until("a second ready Pod", lambda: sum(map(self._is_ready, self._pods())) == 2, 90, every=0.3)
 
     def _pods(self) -> dict[str, Object]:
         pods = self.bench.kubectl.list("pods", SYSTEM)
         return {pod["metadata"]["name"]: pod for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+
+    def _is_ready(self, pod: str) -> bool:
+        try:
+            return bool(self.bench.proxied(SYSTEM, f"pod/{pod}", HEALTH_PORT, "/readyz"))
+        except KubectlError:
+            return False
 
     def _holder(self) -> str:
         lease = self.bench.kubectl.get("lease", LEADER_LEASE, SYSTEM) or {}

@@ -76,6 +76,31 @@ def leadership(bench: Bench) -> Leadership:
     return leadership
 
 
+@pytest.fixture(scope="module")
+def served(bench: Bench) -> dict[str, str]:
+    """The revision that each model serves before the first leader ends."""
+    for kind, canary in CANARIES.items():
+        bench.kubectl.apply(secret(bench.namespace, kind, {"value": canary}, **{f"decisionmodel.io/{kind}": "true"}))
+    for end in End:
+        bench.declare(name_of(end))
+    bench.declare("steady")
+    bench.declare(
+        "guarded",
+        auth={"apiKeySecretRef": {"name": "api-key", "key": "value"}},
+        cache={"size": "64Mi", "downloadTokenSecretRef": {"name": "download-token", "key": "value"}},
+    )
+    names = (*map(name_of, End), "steady", "guarded")
+    served = {name: str(bench.wait_ready(name, 150)["status"]["stableRevision"]["hash"]) for name in names}
+    for name, revision in served.items():
+        bench.wait_selected(name, revision)
+    return served
+
+
+def name_of(end: End) -> str:
+    """Return the name of the model that is rolled out while leaders end in this way."""
+    return end.name.lower()
+
+
 def namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
@@ -87,13 +112,11 @@ def secret(namespace: str, name: str, content: dict[str, str], **labels: str) ->
 
 @pytest.mark.parametrize("end", End)
 def test_a_leader_that_ends_in_any_phase_is_replaced_and_nobody_notices(
-    bench: Bench, leadership: Leadership, end: End
+    bench: Bench, leadership: Leadership, served: dict[str, str], end: End
 ) -> None:
-    name = end.name.lower()
+    name = name_of(end)
+    before = served[name]
     policy = {"evaluation": gate(bench), "promotion": "Manual"}
-    bench.declare(name)
-    before = bench.wait_ready(name)["status"]["stableRevision"]["hash"]
-    wait_until("the Service to select it", lambda: bench.selected(name) == before, 30)
     takeovers: dict[str, Takeover] = {}
 
     def end_leader_when(moment: str, holds: Callable[[Object], bool]) -> Object:
@@ -144,16 +167,8 @@ def report(takeovers: dict[str, Takeover]) -> None:
 
 
 def test_nothing_secret_and_no_endless_history_is_in_the_bucket(
-    bench: Bench, leadership: Leadership, bucket: Bucket
+    bench: Bench, served: dict[str, str], bucket: Bucket
 ) -> None:
-    for kind, canary in CANARIES.items():
-        bench.kubectl.apply(secret(bench.namespace, kind, {"value": canary}, **{f"decisionmodel.io/{kind}": "true"}))
-    bench.declare(
-        "guarded",
-        auth={"apiKeySecretRef": {"name": "api-key", "key": "value"}},
-        cache={"size": "64Mi", "downloadTokenSecretRef": {"name": "download-token", "key": "value"}},
-    )
-    bench.wait_ready("guarded", 150)
     content = objects(bucket)
     states = [key for key in content if key.startswith(".pulumi/stacks/decisionmodel/") and "guarded" in key]
     assert states, sorted(content)
@@ -165,7 +180,7 @@ def test_nothing_secret_and_no_endless_history_is_in_the_bucket(
     assert [key for key in content if "/locks/" in key] == []
 
 
-def test_the_states_are_sound_as_seen_from_the_reconcilers_own_pod(bench: Bench, leadership: Leadership) -> None:
+def test_the_states_are_sound_as_seen_from_the_reconcilers_own_pod(bench: Bench, served: dict[str, str]) -> None:
     url = s3_url(S3State.model_validate(BACKEND))
     asking = ("exec", f"deploy/{OPERATOR}", "-n", SYSTEM, "--", "python3", "-m", "cli", "state", "check")
     told = json.loads(bench.kubectl.run(*asking, f"--backend={url}", "-o", "json", timeout=120))
@@ -174,12 +189,10 @@ def test_the_states_are_sound_as_seen_from_the_reconcilers_own_pod(bench: Bench,
 
 
 def test_a_bucket_that_goes_away_and_comes_back_empty_costs_no_model(
-    bench: Bench, leadership: Leadership, bucket: Bucket
+    bench: Bench, served: dict[str, str], bucket: Bucket
 ) -> None:
     """However long an outage is, each try fails in the same way and the next comes later: one failed try shows all."""
-    bench.declare("steady")
-    revision = bench.wait_ready("steady")["status"]["stableRevision"]["hash"]
-    wait_until("the Service to select it", lambda: bench.selected("steady") == revision, 30)
+    revision = served["steady"]
     with no_failed_request(bench, "steady"):
         bucket.stop()
         bench.edit("steady", replicas=2)
