@@ -18,6 +18,7 @@ from tests.cluster.observing import OPERATOR, SYSTEM
 from tools.cluster.processes import Process, identify
 from tools.environment import Environment
 from tools.kubectl import wait_until
+from tools.observer import Object
 
 
 class Victim(Enum):
@@ -36,8 +37,10 @@ class Killer:
     random: Random
     kills: list[Victim] = field(default_factory=list)
 
-    def replace_pod(self) -> None:
-        """Start with a new Pod: the kubelet restarts a container later and later, and counts for the Pod's life."""
+    def begin_unrestarted(self) -> None:
+        """Begin with a Pod whose container never ended: the kubelet restarts later each time of the Pod's life."""
+        if self._pod()["status"]["containerStatuses"][0]["restartCount"] == 0:
+            return
         deployment = (f"deployment/{OPERATOR}", "-n", SYSTEM)
         self.environment.kubectl.run("rollout", "restart", *deployment)
         self.environment.kubectl.run("rollout", "status", *deployment, "--timeout=120s", timeout=150)
@@ -54,10 +57,13 @@ class Killer:
         groups = self._control_groups()
         wait_until("the operation to end", lambda: not list(_processes(Victim.CLI, groups)), 60, every=0.01)
 
-    def _control_groups(self) -> tuple[str, str]:
+    def _pod(self) -> Object:
         pods = self.environment.kubectl.list("pods", SYSTEM)
         (pod,) = (pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
-        return _control_groups(self.environment, pod["metadata"]["uid"])
+        return pod
+
+    def _control_groups(self) -> tuple[str, str]:
+        return _control_groups(self.environment, self._pod()["metadata"]["uid"])
 
     def _kill_one(self, victim: Victim, groups: tuple[str, str]) -> bool:
         found = next(_processes(victim, groups), None)

@@ -27,7 +27,7 @@ def test_ten_kills_end_like_none(bench: Bench) -> None:
     seed = int(os.environ.get("CRASH_SEED") or secrets.randbelow(10**6))
     print(f"CRASH_SEED={seed} repeats the choice of moments")  # noqa: T201  # shown when the test fails
     killer = Killer(bench.environment, Random(seed))  # noqa: S311  # moments, no secrets
-    killer.replace_pod()
+    killer.begin_unrestarted()
     calm = undisturbed(bench, "calm")
 
     bench.declare("stormy")

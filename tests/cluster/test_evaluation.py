@@ -126,7 +126,7 @@ def test_data_sets_that_cannot_be_used_end_as_specified(bench: Bench) -> None:
 def test_a_run_that_dies_with_its_process_is_repeated_and_told_once(bench: Bench) -> None:
     put_dataset(bench, golden(1500))
     killer = Killer(bench.environment, Random(0))  # noqa: S311  # moments, no secrets
-    killer.replace_pod()
+    killer.begin_unrestarted()
     bench.declare("router", rollout={"evaluation": {**GATE, "maxCases": 1500}})
     bench.wait("router", "being scored", lambda dm: reason(dm, "Evaluated") == "EvaluationRunning", 120)
     killer.kill(Victim.RECONCILER)
