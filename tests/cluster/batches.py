@@ -109,7 +109,7 @@ class Stage:
 
         # A row that does not end as it should is shown by its own test, with the difference.
         with suppress(WaitError):
-            wait_until("all rows to end", lambda: all(map(ended, rows().values())), 180, every=0.7)
+            wait_until("all rows to end", lambda: all(map(ended, rows().values())), 180, every=1.5)
         wait_until_quiet(bench)
         return Batch(
             rows=rows(), rejected=rejected, told=told, told_reader=told_reader, asked=asked, before=before, after=after

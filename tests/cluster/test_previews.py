@@ -66,7 +66,7 @@ def stage(operator: Environment, platform: PulumiStack, tmp_path_factory: pytest
     set_growth(bench, allowed=True)
     bench.registry("PUT", MOVING, {"target": "laya:en"})
     bench.kubectl.apply(*(decision_model(name, bench.namespace, **spec) for name, spec in STARTED_WITH.items()))
-    wait_until("the models to be Ready", lambda: all(map(is_ready, look(bench).values())), 300, every=1)
+    wait_until("the models to be Ready", lambda: all(map(is_ready, look(bench).values())), 300, every=2)
     bench.registry("PUT", MOVING, {"target": "laya:en-better"})
     with port_forward(bench.kubectl, REGISTRY, MANIFESTS_PORT, REGISTRY) as port:
         reader = write_reader_kubeconfig(bench, directory / "kubeconfig")
