@@ -172,7 +172,12 @@ def test_a_wrong_passphrase_is_named_as_such(engine: Engine, tmp_path: Path) -> 
     assert reason_of(outcome) is FailureReason.WRONG_PASSPHRASE
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", gzip.compress(b'{"version": 3, "checkpoint": {"latest": 7}}')])
+# Named here, since what is compressed bears the time of its making: each process would give it a name of its own.
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"garbage", gzip.compress(b'{"version": 3, "checkpoint": {"latest": 7}}')],
+    ids=["empty", "garbage", "no checkpoint"],
+)
 def test_a_corrupt_state_is_reported_and_left_as_it_is(engine: Engine, content: bytes) -> None:
     engine.up()
     engine.checkpoint.write_bytes(content)
