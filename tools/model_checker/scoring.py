@@ -41,12 +41,16 @@ class Scoring(NamedTuple):
     dataset: Dataset = Dataset.FIRST
     run: Run | None = None
 
+    def run_for(self, candidate: int) -> Run | None:
+        """Return the run for a candidate on the data set of right now, if that is the last one."""
+        run = self.run
+        return run if run is not None and (run.revision, run.dataset) == (candidate, self.dataset) else None
+
     def asked_for(self, candidate: int | None) -> Scoring:
         """Return the scoring after a pass that wants `candidate` scored, or nothing."""
         if candidate is None:
             return self._replace(run=None)
-        current = self.run is not None and (self.run.revision, self.run.dataset) == (candidate, self.dataset)
-        if current or not self.dataset.digest:
+        if self.run_for(candidate) is not None or not self.dataset.digest:
             return self
         return self._replace(run=Run(candidate, self.dataset))
 
@@ -70,8 +74,8 @@ def scoring_facts(scoring: Scoring, candidate: int, revision: str) -> Evaluation
     if scoring.dataset is Dataset.MALFORMED:
         refusal = Refusal(reason=Reason.DATASET_INVALID, message="the data set is malformed")
         return known.obstructed(refusal, hopeless=True)
-    run = scoring.run
-    if run is None or run.result is None or (run.revision, run.dataset) != (candidate, scoring.dataset):
+    run = scoring.run_for(candidate)
+    if run is None or run.result is None:
         return known
     return known.concluded(
         EvaluationStatus(
