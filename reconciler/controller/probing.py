@@ -30,10 +30,12 @@ from reconciler.kernel.background import BackgroundTasks, TaskKey
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.errors import Conflict, Invalid, NotFound
 from reconciler.kernel.resources import KubernetesObject, ObjectKey
+from reconciler.kernel.workers import REQUEUE_JITTER
+from reconciler.rollout import timing
 
 PROBE_TASKS = "probe"
-REINSPECT_SECONDS = 50.0
-"""Under the minute between passes over a ready model, which come up to a tenth early, so that each of them inspects."""
+REINSPECT_SECONDS = timing.RECHECK_READY * (1 - REQUEUE_JITTER) - 4.0
+"""A little less than lies between two passes over a ready model at the least, so that each of them inspects."""
 RETRY_SECONDS = 4.0
 """Between probes of a Pod whose gate is closed."""
 

@@ -17,8 +17,8 @@ _log = logging.getLogger(__name__)
 # One pass over a key. Returns the seconds after which it wants another, None to wait for a change.
 Reconcile = Callable[[ObjectKey], Awaitable[float | None]]
 
-# Requeues come back up to this share early, never late, so that keys which started together drift apart.
-_REQUEUE_JITTER = 0.1
+REQUEUE_JITTER = 0.1
+"""Requeues come back up to this share early, never late, so that keys which started together drift apart."""
 # After a start the first round is spread by this much per key, up to the cap.
 _SPREAD_PER_KEY = 0.01
 _SPREAD_CAP = 30.0
@@ -72,7 +72,7 @@ class Workers:
 
     def _requeue(self, key: ObjectKey, seconds: float | None) -> None:
         if seconds is not None:
-            self.queue.add_after(key, seconds * (1 - _REQUEUE_JITTER * self.timing.fraction()))
+            self.queue.add_after(key, seconds * (1 - REQUEUE_JITTER * self.timing.fraction()))
 
     def _retry(self, key: ObjectKey, error: Exception) -> None:
         delay = self.queue.add_rate_limited(key)
