@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 
 from .daemon import Daemon
@@ -23,9 +22,10 @@ class ServeError(StandinError):
 def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT and return 0; ServeError when the start fails."""
     _open_log(settings)
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    # Blocked before any thread exists, so that they wait for sigwait: a Python handler runs between any two steps of
+    # the main thread, also while that holds the lock which the handler would need.
+    signals = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     if os.getpid() == 1:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # process 1 inherits orphans; ignored, they leave no zombies
     daemon = Daemon(settings)
@@ -35,7 +35,7 @@ def serve(settings: Settings) -> int:
         raise ServeError(_start_failure(settings, error)) from None
     _warn_if_open(settings)
     pid_file = _write_pid_file(settings)
-    stopped.wait()
+    signal.sigwait(signals)
     daemon.stop()
     if pid_file is not None:
         pid_file.unlink(missing_ok=True)

@@ -101,6 +101,13 @@ def test_serve_ends_with_zero_and_removes_its_pid_file(program: Program, number:
     assert not pid_file.exists()
 
 
+def test_signals_that_come_one_upon_the_other_end_it_too(program: Program) -> None:
+    process = program.start()
+    for number in (signal.SIGTERM, signal.SIGINT) * 500:
+        process.send_signal(number)
+    assert stop(process)[0] == 0
+
+
 def test_a_home_without_a_place_for_the_pid_file_is_only_a_warning(program: Program) -> None:
     (program.home / ".ollaya").write_text("in the way")
     process = program.start()
