@@ -1,14 +1,18 @@
-"""kubectl for programs: the demo, the benchmarks and the cluster tests look at clusters the way their users do."""
+"""kubectl for programs: the demo, the benchmarks and the cluster tests do with clusters what their users do."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
+
+from tools.objects import ObjectReader, ReadError
 
 T = TypeVar("T")
 
@@ -23,7 +27,7 @@ class WaitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """Runs kubectl against the cluster of one kubeconfig."""
+    """Runs kubectl against the cluster of one kubeconfig, and looks at its objects without starting it."""
 
     kubeconfig: Path
     program: str = "kubectl"
@@ -50,23 +54,39 @@ class Kubectl:
 
     def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any] | None:
         """Return one object, None when there is none."""
-        found = self.run("get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found")
-        return dict(json.loads(found)) if found.strip() else None
+        with self._looking() as objects:
+            return objects.get(kind, name, namespace)
 
-    def list(self, kind: str, namespace: str = "default", selector: str = "") -> list[dict[str, Any]]:
-        """Return the objects of a kind in one namespace."""
-        found = json.loads(self.run("get", kind, "-n", namespace, "-l", selector, "-o", "json"))
-        return list(found["items"])
+    def list(self, kinds: str, namespace: str = "default", selector: str = "") -> list[dict[str, Any]]:
+        """Return the objects of one kind, or of several with commas between them, in one namespace."""
+        with self._looking() as objects:
+            return objects.list(kinds, namespace, selector)
+
+    def log(self, pod: str, namespace: str, lines: int) -> str:
+        """Return the last lines of the log of a Pod's only container."""
+        with self._looking() as objects:
+            return objects.log(pod, namespace, lines)
 
     def delete(self, kind: str, name: str, namespace: str = "default", *options: str) -> None:
         """Delete one object; it may be gone already."""
         self.run("delete", kind, name, "-n", namespace, "--ignore-not-found", *options, timeout=120)
 
+    @contextmanager
+    def _looking(self) -> Iterator[ObjectReader]:
+        try:
+            yield _reader(self.kubeconfig, self.kubeconfig.stat().st_mtime_ns)
+        except (OSError, ReadError) as error:
+            raise KubectlError(str(error)) from None
+
+
+@lru_cache
+def _reader(kubeconfig: Path, _written: int) -> ObjectReader:
+    """Return the one reader of a kubeconfig as it is now: a cluster made anew has other certificates."""
+    return ObjectReader.connect(kubeconfig)
+
 
 def wait_until(what: str, look: Callable[[], T | None], timeout: float, *, every: float = 0.5) -> T:
     """Look until something true is seen and return it.
-
-    Each start of kubectl costs an eighth of a second on a core, which what is waited for may need.
 
     Raises:
         WaitError: Nothing true was seen within `timeout` seconds.

@@ -1,4 +1,4 @@
-"""What the demo and the cluster tests see of DecisionModels: through kubectl, and as a client in the cluster."""
+"""What the demo and the cluster tests see of DecisionModels: through the API server, and as a client in the cluster."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Asking:
     def tally(self) -> dict[str, Any]:
         """Return what the client has counted so far."""
         try:
-            last = self.kubectl.run("logs", self.pod, "-n", self.namespace, "--tail=1").strip()
+            last = self.kubectl.log(self.pod, self.namespace, 1).strip()
         except KubectlError:
             return {}
         return dict(json.loads(last)) if last.startswith("{") else {}

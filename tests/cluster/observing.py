@@ -1,4 +1,4 @@
-"""What cluster tests do and see, all of it through kubectl and the stand-ins' own switches."""
+"""What cluster tests do and see, all of it through the API server and the stand-ins' own switches."""
 
 from __future__ import annotations
 
@@ -103,20 +103,16 @@ class Bench:
 
     def children(self, name: str) -> dict[str, list[str]]:
         """Return the names of all objects that carry the DecisionModel's name label, by kind."""
-        listed = self.kubectl.run(
-            "get", OWNED_KINDS, "-n", self.namespace, "-l", f"decisionmodel.io/name={name}", "-o", "json"
-        )
         found: dict[str, list[str]] = {}
-        for item in json.loads(listed)["items"]:
+        for item in self.kubectl.list(OWNED_KINDS, self.namespace, f"decisionmodel.io/name={name}"):
             found.setdefault(item["kind"], []).append(item["metadata"]["name"])
         return found
 
     def events(self, name: str) -> list[tuple[str, str]]:
         """Return reason and note of a DecisionModel's Events, counting repetitions once each."""
-        listed = json.loads(self.kubectl.run("get", "events.events.k8s.io", "-n", self.namespace, "-o", "json"))
         return [
             (item["reason"], item.get("note", ""))
-            for item in listed["items"]
+            for item in self.kubectl.list("events.events.k8s.io", self.namespace)
             for _ in range(item.get("series", {}).get("count", 1))
             if item["regarding"]["kind"] == "DecisionModel" and item["regarding"]["name"] == name
         ]

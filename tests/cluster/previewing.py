@@ -106,8 +106,7 @@ class View:
 
 def look(bench: Bench) -> dict[str, View]:
     """Return all DecisionModels of the namespace by name."""
-    listed = bench.kubectl.run("get", f"decisionmodels,{OWNED_KINDS}", "-n", bench.namespace, "-o", "json")
-    items = json.loads(listed)["items"]
+    items = bench.kubectl.list(f"decisionmodels,{OWNED_KINDS}", bench.namespace)
     models = {item["metadata"]["name"]: item for item in items if item["kind"] == "DecisionModel"}
     return {name: _view(model, [item for item in items if _belongs(item, name)]) for name, model in models.items()}
 
@@ -137,7 +136,7 @@ class Traces:
 def traces(bench: Bench) -> Traces:
     """Look for traces of writes."""
     kinds = bench.kubectl.run("api-resources", "--namespaced", "--verbs=list", "-o", "name").split()
-    items = json.loads(bench.kubectl.run("get", ",".join(kinds), "-n", bench.namespace, "-o", "json"))["items"]
+    items = bench.kubectl.list(",".join(kinds), bench.namespace)
     command = f"find {_STATE} -type f | sort | xargs sha256sum"
     state = bench.kubectl.run("exec", f"deploy/{OPERATOR}", "-n", SYSTEM, "--", "sh", "-c", command)
     return Traces(frozenset(map(_trace, items)), frozenset(state.splitlines()))

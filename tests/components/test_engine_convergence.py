@@ -68,7 +68,7 @@ class Cluster:
         return self._engine.stack(program).up(refresh=refresh)
 
     def drift(self, desired: DesiredStack) -> tuple[Drift, ...]:
-        objects = json.loads(self.kubectl.run("get", KINDS, "-n", NAMESPACE, "-o", "json"))["items"]
+        objects = self.kubectl.list(KINDS, NAMESPACE)
         return find_drift(render(self.owned(desired)), objects, self._owner.uid)
 
     def owned(self, desired: DesiredStack) -> DesiredStack:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -87,10 +86,9 @@ class RolloutBench:
     def _first(self) -> list[dict[str, Any]]:
         """Do the rollout that warms everything up, and return its objects."""
         self._platform(_PATTERN, keep=True)
-        label = f"{NAME_LABEL}={_PATTERN}"
-        listed = self._kubectl.run("get", ",".join(KINDS), "-n", NAMESPACE, "-l", label, "-o", "json")
+        listed = self._kubectl.list(",".join(KINDS), NAMESPACE, f"{NAME_LABEL}={_PATTERN}")
         remove_model(self._kubectl, NAMESPACE, _PATTERN)
-        return list(json.loads(listed)["items"])
+        return listed
 
     def _platform(self, name: str, *, keep: bool = False) -> Rollout:
         started = time.monotonic()
