@@ -91,6 +91,7 @@ class ObjectReader:
             yield _plain({"apiVersion": kind.api_version, "kind": kind.kind} | item)
 
     def _kind(self, name: str) -> Kind:
+        name = name.lower()
         if name not in self._kinds:  # also when its definition is newer than what was discovered
             self._kinds = {**self._discovered("/apis"), **self._discovered("/api")}
         try:

@@ -57,8 +57,8 @@ def objects(server: ApiServer) -> ObjectReader:
     return ObjectReader(httpx2.Client(transport=httpx2.MockTransport(server), base_url="https://cluster"))
 
 
-@pytest.mark.parametrize("name", ["pods", "pod", "po"])
-def test_a_kind_goes_by_its_plural_its_singular_and_its_short_names(
+@pytest.mark.parametrize("name", ["pods", "pod", "Pod", "po"])
+def test_a_kind_goes_by_its_plural_its_singular_its_own_name_and_its_short_names(
     server: ApiServer, objects: ObjectReader, name: str
 ) -> None:
     server.answers["/api/v1/namespaces/apps/pods/laya"] = POD
