@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
+import signal
 import socket
 import sys
 import uuid
@@ -30,6 +32,7 @@ from reconciler.controller.seeds import Seeds
 from reconciler.controller.stacks import STACK_TASKS, StackConverger
 from reconciler.controller.watched import DECISION_MODELS, PODS, Watched
 from reconciler.driver import DriverError, DriverSettings, StackDriver
+from reconciler.engine.errors import EngineError
 from reconciler.engine.registry import RegistryClient
 from reconciler.engine.runtime import RuntimeClient
 from reconciler.evaluation.execution import Evaluator
@@ -40,7 +43,7 @@ from reconciler.kernel.errors import KernelError
 from reconciler.kernel.events import EventRecorder
 from reconciler.kernel.health import BindAddress, HttpServer, check_route, metrics_route
 from reconciler.kernel.json_log import configure_logging
-from reconciler.kernel.lease import LeaderElector
+from reconciler.kernel.lease import DEFAULT_LEASE, LeaderElector
 from reconciler.kernel.metrics import (
     QueueMetrics,
     ReconcileMetrics,
@@ -59,8 +62,12 @@ from reconciler.options import Options, declared, read_options
 
 CONTROLLER = "decisionmodel"
 SWEEP_TASKS = "sweep"
-_TASK_LIMITS = {RESOLVE_TASKS: 16, PROBE_TASKS: 64, EVALUATION_TASKS: 4, STACK_TASKS: 4096, SWEEP_TASKS: 1}
+_TASK_LIMITS = {RESOLVE_TASKS: 16, PROBE_TASKS: 64, EVALUATION_TASKS: 64, STACK_TASKS: 4096, SWEEP_TASKS: 1}
 _DRAIN_SECONDS = 20.0
+# After a crash or the loss of the Lease another may lead soon: what the engine does has to end before that, and killing
+# what does not takes its time too.
+_SAVE_SECONDS = (DEFAULT_LEASE.duration - DEFAULT_LEASE.renew_deadline) / 2
+_LEASE_CONNECTIONS = 2
 _NO_OBJECT = ObjectKey("", "")
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -72,6 +79,8 @@ class Connections:
     """What the process reaches the outside through, closed by `Reconciliation.run`, and its time and chance."""
 
     client: KubernetesClient
+    lease_client: KubernetesClient
+    """For the Lease alone: a renewal must not queue behind whatever else is asked of a slow API server."""
     driver: StackDriver
     runtimes: RuntimeClient
     timing: Timing = REAL_TIME
@@ -84,6 +93,7 @@ class Reconciliation:
         self.options = options
         self.registry = CollectorRegistry()
         self.client = connections.client
+        self.lease_client = connections.lease_client
         self.driver = connections.driver
         self.timing = connections.timing
         self.watched = Watched()
@@ -133,7 +143,8 @@ class Reconciliation:
         )
         self.stacks = stacks
         config_maps = OwnedConfigMaps(self.client)
-        grower, seeds, evidence = StoreGrower(self.client), Seeds(config_maps), EvidenceKeeper(config_maps)
+        grower = StoreGrower(self.client, clock=self.timing.clock)
+        seeds, evidence = Seeds(config_maps), EvidenceKeeper(config_maps)
         evaluations = Evaluations(
             self.client,
             Evaluator(client=self.runtime_client, clock=self.timing.clock, sleep=self.timing.sleep),
@@ -193,6 +204,8 @@ class Reconciliation:
             elector=self._elector(),
             drained_kinds=frozenset({STACK_TASKS}),
             drain_seconds=_DRAIN_SECONDS,
+            # Operations that were cancelled still save their state, which nobody else may write meanwhile.
+            last_writes=functools.partial(self.driver.close, 0),
         )
         # The first pass starts the sweep, so there has to be one even if no DecisionModel is left.
         self.queue.add(_NO_OBJECT)
@@ -201,10 +214,11 @@ class Reconciliation:
             await self.driver.start()
             await runner.run()
         finally:
-            await self.driver.close(0)
+            await self.driver.close(0, _SAVE_SECONDS)
             await self.registry_client.aclose()
             await self.runtime_client.aclose()
             await self.client.close()
+            await self.lease_client.close()
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         if not self._sweep_started:
@@ -232,7 +246,7 @@ class Reconciliation:
         if not self.options.leader_elect:
             return None
         return LeaderElector(
-            self.client,
+            self.lease_client,
             _own_namespace(),
             LEADER_LEASE,
             f"{socket.gethostname()}_{uuid.uuid4()}",
@@ -279,16 +293,27 @@ def _own_namespace() -> str:
 
 
 async def _run(options: Options) -> None:
-    client = KubernetesClient.connect(field_manager=STATUS_FIELD_MANAGER, kubeconfig=options.kubeconfig)
-    driver = StackDriver(_driver_settings(options))
-    await Reconciliation(options, Connections(client=client, driver=driver, runtimes=RuntimeClient())).run()
+    connect = functools.partial(
+        KubernetesClient.connect, field_manager=STATUS_FIELD_MANAGER, kubeconfig=options.kubeconfig
+    )
+    connections = Connections(
+        client=connect(),
+        lease_client=connect(connections=_LEASE_CONNECTIONS),
+        driver=StackDriver(_driver_settings(options)),
+        runtimes=RuntimeClient(),
+    )
+    await Reconciliation(options, connections).run()
+
+
+def _end(number: int, _: object) -> None:
+    sys.exit(128 + number)
 
 
 def _reasons(error: BaseException) -> list[str]:
     """Return the messages of the errors we know in a group; raises the group if there is one we do not."""
     if isinstance(error, BaseExceptionGroup):
         return [reason for each in error.exceptions for reason in _reasons(each)]
-    if isinstance(error, KernelError | DriverError | OSError):
+    if isinstance(error, KernelError | DriverError | EngineError | OSError):
         return [str(error)]
     raise error
 
@@ -303,11 +328,13 @@ def main(**flags: Any) -> None:
         _log.warning("not copied into prefetch Jobs, since they may hold credentials: %s", options.proxy.skipped)
     try:
         asyncio.run(_run(options))
-    except (KernelError, DriverError, ExceptionGroup) as error:
+    except (KernelError, DriverError, EngineError, ExceptionGroup) as error:
         for reason in _reasons(error):
             _log.error("%s", reason)
         sys.exit(1)
 
 
 if __name__ == "__main__":
+    # Process 1 of a container is spared every signal that it has not asked for, and the runner asks only once it runs.
+    signal.signal(signal.SIGTERM, _end)
     main()

@@ -70,6 +70,20 @@ def flag(name: str, help_: str, *, default: bool = False) -> Callable[[Decorated
     return click.option(name, is_flag=False, flag_value="true", default=text, type=bool, metavar="[=BOOL]", help=help_)
 
 
+class LogLevel(click.Choice[str]):
+    """The levels that zap's own flag takes: by name, or as a number for more and more detail."""
+
+    def __init__(self) -> None:
+        super().__init__(["debug", "info", "error", "panic"])
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the nearest level that the log has."""
+        if value.isdecimal() and int(value) > 0:
+            return "debug"
+        level = super().convert(value, param, ctx)
+        return "error" if level == "panic" else level
+
+
 def ignored(name: str) -> Callable[[Decorated], Decorated]:
     """Declare an option that existing argument lists may hold and that means nothing here."""
     return click.option(
@@ -148,13 +162,17 @@ _DECLARATIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--stack-deadline", default=120.0, type=click.FloatRange(min=10.0), help="Seconds one may take."),
     click.option("--zap-encoder", default="json", type=click.Choice(["json", "console"]), help="Format of the log."),
     click.option(
-        "--zap-log-level", default="info", type=click.Choice(["debug", "info", "error"]), help="Detail of the log."
+        "--zap-log-level", default="info", type=LogLevel(), help="Detail of the log; a number above 0 means debug."
     ),
     # Endpoints speak HTTP/1.1 only, and there is no webhook.
     ignored("--enable-http2"),
     ignored("--webhook-cert-path"),
     ignored("--webhook-cert-name"),
     ignored("--webhook-cert-key"),
+    # The log has one format for each encoder, with times as RFC 3339 has them and traces where they help.
+    ignored("--zap-devel"),
+    ignored("--zap-stacktrace-level"),
+    ignored("--zap-time-encoding"),
 )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from policy import Configuration, PolicyConfigurationError, read_configuration
+from policy import RULES, Configuration, Level, PolicyConfigurationError, read_configuration
 from policy.file import read_document
 from reconciler.controller.settings import ControllerSettings
 
-_DISABLED: Final = {"level": "disabled"}
+_DISABLED: Final = {"level": Level.DISABLED}
 
 
 def read_policy(path: Path, environment: str | None, permitted: ControllerSettings) -> Configuration:
@@ -18,18 +18,38 @@ def read_policy(path: Path, environment: str | None, permitted: ControllerSettin
 
     Args:
         path: YAML as `dmctl policy check --config` takes it (docs/policy.md).
-        environment: Which of the file's environments; None for what is said for all.
+        environment: Which of the file's environments, which has to be said if it lists any.
         permitted: The flags.
 
     Raises:
         PolicyConfigurationError: The file cannot be read or used; the message says what is wrong with which key.
     """
-    document = read_document(path)
+    return enforced(read_document(path), environment, permitted)
+
+
+def enforced(document: Mapping[str, Any], environment: str | None, permitted: ControllerSettings) -> Configuration:
+    """Return the same of a file's content.
+
+    Raises:
+        PolicyConfigurationError: It cannot be used; the message says what is wrong with which key.
+    """
     rules = document.get("rules") or {}
     if not isinstance(rules, dict):
         raise PolicyConfigurationError("rules: must be a mapping from rules to their settings")
+    listed = document.get("environments")
+    if environment is None and isinstance(listed, dict) and listed:  # without it, a rule for one would apply in none
+        names = ", ".join(map(str, listed))
+        raise PolicyConfigurationError(f"environments: name one of them with --policy-environment: {names}")
     merged = {**_permissions(permitted), **rules}
     return read_configuration({**document, "rules": merged}, environment)
+
+
+def unenforced(permitted: ControllerSettings) -> Configuration:
+    """Return the rules for a reconciler without a file: they may find something, and hold up nothing."""
+    permissions = _permissions(permitted)
+    held_up_by = [rule.id for rule in RULES if rule.level is Level.MANDATORY]
+    advisory = {rule: {"level": Level.ADVISORY, **permissions.get(rule, {})} for rule in held_up_by}
+    return read_configuration({"rules": {**permissions, **advisory}})
 
 
 def _permissions(permitted: ControllerSettings) -> Mapping[str, Any]:

@@ -68,19 +68,24 @@ class Asking:
         """Start asking; returns once the first answers are in."""
         self.stop()
         url = f"http://{self.model}.{self.namespace}.svc:11435/v1/systemone"
+        variables = {f"KEY_{number}": key for number, key in enumerate(self.keys, 1)}
         container = {
             "name": "client",
             "image": self.image,
             "imagePullPolicy": "Never",
-            "command": ["python3", "-m", "tools.standin.client", url, *(f"--key={key}" for key in self.keys)],
+            "command": ["python3", "-m", "tools.standin.client", url, *(f"--key-from={each}" for each in variables)],
+            "envFrom": [{"secretRef": {"name": self.pod, "optional": True}}],
         }
+        metadata = {"name": self.pod, "namespace": self.namespace}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": variables}
         self.kubectl.apply(
+            *((secret,) if variables else ()),
             {
                 "apiVersion": "v1",
                 "kind": "Pod",
-                "metadata": {"name": self.pod, "namespace": self.namespace},
+                "metadata": metadata,
                 "spec": {"containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": 5},
-            }
+            },
         )
         wait_until("the client's first answers", lambda: self.tally().get("asked", 0) > 0, 60)
 

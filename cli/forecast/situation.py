@@ -17,7 +17,7 @@ from reconciler.controller.revisions import (
     choose_image,
     hashes_of_interest,
     image_refusals,
-    known_digest,
+    known_resolution,
     preflight,
     proved_before,
     resolved,
@@ -79,9 +79,10 @@ class Situation:
     @property
     def asks_registry(self) -> bool:
         """Whether the reconciler would have to ask the registry what the tag stands for."""
-        if preflight(self.manifest.spec, self.settings) is not None or not isinstance(self.image, ChosenImage):
+        image = self.image
+        if preflight(self.manifest.spec, self.settings) is not None or not isinstance(image, ChosenImage):
             return False
-        return known_digest(self.manifest.spec, self.model.status) is None
+        return self._known(image) is None
 
     @property
     def resolution(self) -> Resolution:
@@ -89,14 +90,19 @@ class Situation:
         spec, status, image = self.manifest.spec, self.model.status, self.image
         if preflight(spec, self.settings) is not None or not isinstance(image, ChosenImage):
             return None
-        digest = known_digest(spec, status)
-        if digest is None:
-            if isinstance(self.answer, TagMissing | ResolutionFailed):
-                return self.answer
-            if self.answer is None and not self.offline:
-                return None
-            digest = UNKNOWN_DIGEST if self.answer is None else self.answer.digest
+        if known := self._known(image):
+            return known
+        if isinstance(self.answer, TagMissing | ResolutionFailed):
+            return self.answer
+        if self.answer is None and not self.offline:
+            return None
+        digest = UNKNOWN_DIGEST if self.answer is None else self.answer.digest
         return resolved(spec, status, digest, image, self.settings)
+
+    def _known(self, image: ChosenImage) -> Resolved | None:
+        model = self.model
+        selected = selected_revision(self.children, model.metadata.name, model.metadata.uid)
+        return known_resolution(model, selected, image, self.settings)
 
     @property
     def seeded(self) -> frozenset[str]:

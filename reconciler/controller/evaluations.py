@@ -49,6 +49,9 @@ from reconciler.rollout import EvaluationFacts, Refusal
 RETRY_SECONDS = 10.0
 """Between runs that could not ask a Pod."""
 
+COMPARISONS_AT_ONCE = 2
+"""Each of them is a process with numpy in its memory; everything else in a run only waits for Pods."""
+
 _RESULTS = {
     Comparison.PROMOTE: EvaluationResult.PASSED,
     Comparison.REJECT: EvaluationResult.FAILED,
@@ -101,6 +104,7 @@ class Evaluations:
         self._evidence = evidence
         self._clock = clock
         self._now = now
+        self._comparing = asyncio.Semaphore(COMPARISONS_AT_ONCE)
         self._subjects: dict[str, Subject] = {}
         self._tables: dict[TableKey, tuple[Item, ...]] = {}
 
@@ -139,7 +143,7 @@ class Evaluations:
             return wait
         run = planned_run(subject, children, api_key)
         if run is not None:
-            self._background.start(subject.task, functools.partial(self._judge, run))
+            self._background.start(subject.task, functools.partial(self._scored, run))
         return None
 
     def stop(self, key: ObjectKey, uid: str) -> None:
@@ -190,10 +194,17 @@ class Evaluations:
             return known.obstructed(Refusal(reason=Reason.BASELINE_UNAVAILABLE, message=str(outcome.error)))
         if outcome.error is None:
             return known.concluded(outcome.value)
-        if not isinstance(outcome.error, EvaluationError | KubernetesError):
-            # A fault of ours: the run is repeated until its deadline, and must not keep the pass from what serves.
-            _log.error("a run ended in a way that nobody foresaw", exc_info=outcome.error)
-        return known
+        return known.troubled(_trouble(outcome.error))
+
+    async def _scored(self, run: Run) -> EvaluationStatus:
+        """Judge the candidate; why that could not be done is logged once, and a fact until the next run has ended."""
+        try:
+            return await self._judge(run)
+        except Exception as error:
+            is_foreseen = isinstance(error, EvaluationError | KubernetesError)
+            revision = run.subject.candidate.hash
+            _log.warning("scoring revision %s: %s", revision, _trouble(error), exc_info=None if is_foreseen else error)
+            raise
 
     async def _judge(self, run: Run) -> EvaluationStatus:
         subject = run.subject
@@ -253,6 +264,15 @@ class Evaluations:
             candidate_digest=subject.candidate.digest,
             scorer_version=str(SCORER_VERSION),
         )
-        proof = await judge_apart(baseline, candidate, inputs, declared_parameters(statistics, inputs.seed))
+        parameters = declared_parameters(statistics, inputs.seed)
+        async with self._comparing:
+            proof = await judge_apart(baseline, candidate, inputs, parameters)
         await self._evidence.keep(subject.model, subject.candidate.hash, proof.document)
         return Verdict(_RESULTS[proof.verdict.decision], f"{proof.verdict.code}: {proof.verdict.text}")
+
+
+def _trouble(error: Exception) -> str:
+    """Return what to say of a run that could not be ended; of a fault of our own, only that it is one."""
+    if isinstance(error, EvaluationError | KubernetesError):
+        return str(error)
+    return f"a fault of the reconciler ({type(error).__name__}); its log says more"

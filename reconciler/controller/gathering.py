@@ -33,7 +33,7 @@ from reconciler.controller.revisions import (
     choose_image,
     hashes_of_interest,
     image_refusals,
-    known_digest,
+    known_resolution,
     preflight,
     proved_before,
     resolved,
@@ -107,7 +107,8 @@ class Gatherer:
         children = self._watched.children_of(key)
         refusal = preflight(model.spec, self._settings)
         image = choose_image(model.spec, model.status.stable_revision, self._settings)
-        resolution, manifest = (None, None) if refusal else self._resolve(key, model, image)
+        selected = selected_revision(children, model.metadata.name, model.metadata.uid)
+        resolution, manifest = (None, None) if refusal else self._resolve(key, model, selected, image)
         credentials = await read_credentials(self._client, model)
         facts = Facts(
             now=self._now().replace(microsecond=0),
@@ -121,7 +122,7 @@ class Gatherer:
             ),
             conflict=await self._conflict(model, children),
             revisions=self._revisions(model, children, resolution),
-            service_selects=selected_revision(children, model.metadata.name, model.metadata.uid),
+            service_selects=selected,
             evaluation=await self._evaluation(model),
             manifest=await self._manifest(model, children),
             runtime_update=runtime_update(model.status.stable_revision, self._settings),
@@ -131,17 +132,16 @@ class Gatherer:
         return Gathered(facts=facts, children=children, credentials=credentials, manifest=manifest)
 
     def _resolve(
-        self, key: ObjectKey, model: DecisionModel, image: ChosenImage | Refusal
+        self, key: ObjectKey, model: DecisionModel, selected: str | None, image: ChosenImage | Refusal
     ) -> tuple[Resolution, ResolvedManifest | None]:
         if isinstance(image, Refusal):
             return None, None
-        digest, manifest = known_digest(model.spec, model.status), None
-        if digest is None:
-            answer = self._resolver.answer(key, model.spec.model)
-            if not isinstance(answer, ResolvedManifest):
-                return answer, None
-            digest, manifest = answer.digest, answer
-        return resolved(model.spec, model.status, digest, image, self._settings), manifest
+        if known := known_resolution(model, selected, image, self._settings):
+            return known, None
+        answer = self._resolver.answer(key, model.spec.model)
+        if not isinstance(answer, ResolvedManifest):
+            return answer, None
+        return resolved(model.spec, model.status, answer.digest, image, self._settings), answer
 
     def _revisions(self, model: DecisionModel, children: Children, resolution: Resolution) -> dict[str, RevisionFacts]:
         hashes = hashes_of_interest(model.status, resolution)

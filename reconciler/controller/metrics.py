@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from api.conditions import Phase
 from api.decisionmodel import DecisionModel
 from api.status import DecisionModelStatus, RevisionStatus
+from reconciler.controller.probing import PROBE_RESULTS
 from reconciler.driver import Outcome
 from reconciler.kernel.resources import ObjectKey
 from reconciler.rollout import RolloutResult
@@ -93,6 +94,11 @@ class ControllerMetrics:
         """Set the gauges from a persisted status."""
         for phase in Phase:
             self._phase.labels(*key, phase).set(phase is status.phase)
+        # From 0 on: of a series that begins with 1, no query sees the first increase.
+        for result in RolloutResult:
+            self._rollouts.labels(*key, result)
+        for probe in PROBE_RESULTS.values():
+            self._probes.labels(*key, probe)
         if status.replicas is not None:
             self._ready.labels(*key).set(status.replicas.model_ready)
             self._desired.labels(*key).set(status.replicas.desired)
@@ -135,6 +141,8 @@ class ControllerMetrics:
         for gauge, figure in figures:
             if figure:
                 gauge.labels(*key).set(float(figure))
+            else:
+                gauge.remove_by_labels({"namespace": key.namespace, "name": key.name})
 
     def _describe_revisions(self, key: ObjectKey, status: DecisionModelStatus) -> None:
         roles = {"stable": status.stable_revision, "candidate": status.candidate_revision}

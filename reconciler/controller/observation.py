@@ -14,8 +14,10 @@ from typing import Any
 from api.conditions import Reason
 from api.keys import GATE, PREFETCH_REVISION_LABEL, REVISION_LABEL, STORE_RECOVERING_ANNOTATION
 from components import names
-from components.desired import JsonObject
+from components.desired import JsonObject, SecretKey
+from components.manifests.deployment import SERVING_CONTAINER
 from reconciler.engine.prefetch import classify_failure
+from reconciler.engine.workload import API_KEY_VARIABLE
 from reconciler.rollout import ClaimFacts, PrefetchFacts, PrefetchState, RevisionFacts, ServingFacts, StoreState
 
 _MISMATCHES = (Reason.DIGEST_MISMATCH, Reason.DEVICE_MISMATCH)
@@ -267,3 +269,13 @@ def _mismatch(pod: JsonObject) -> Reason | None:
 def _is_crash_looping(pod: JsonObject) -> bool:
     statuses = pod.get("status", {}).get("containerStatuses") or ()
     return any(status.get("state", {}).get("waiting", {}).get("reason") == "CrashLoopBackOff" for status in statuses)
+
+
+def api_key_of(pod_spec: JsonObject) -> SecretKey | None:
+    """Return where the serving container of a Pod, or of a Pod template, gets its API key from; None without one."""
+    for container in pod_spec.get("containers") or ():
+        if container["name"] == SERVING_CONTAINER:
+            variables = {each["name"]: each.get("valueFrom") or {} for each in container.get("env") or ()}
+            reference = variables.get(API_KEY_VARIABLE, {}).get("secretKeyRef")
+            return SecretKey(name=reference["name"], key=reference["key"]) if reference else None
+    return None

@@ -40,13 +40,14 @@ RETRY_SECONDS = 4.0
 """Between probes of a Pod whose gate is closed."""
 
 _MISMATCHES = (GateReason.DIGEST_MISMATCH, GateReason.DEVICE_MISMATCH, GateReason.NOT_PINNED)
-_RESULTS = {
+PROBE_RESULTS = {
     GateReason.MODEL_READY: "ready",
     GateReason.DIGEST_MISMATCH: "digest_mismatch",
     GateReason.DEVICE_MISMATCH: "device_mismatch",
     GateReason.NOT_PINNED: "not_pinned",
     GateReason.PROBE_ERROR: "error",
 }
+"""The `result` label of `decisionmodel_probe_results_total` (spec section 10.1)."""
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class GateChange:
     @property
     def result(self) -> str:
         """The `result` label of `decisionmodel_probe_results_total`."""
-        return _RESULTS[self.verdict.reason]
+        return PROBE_RESULTS[self.verdict.reason]
 
     @property
     def event(self) -> EventReason | None:
@@ -162,7 +163,9 @@ class Prober:
         pause = REINSPECT_SECONDS if gate.is_open and not restarted else RETRY_SECONDS
         wait = self._probed_at.get(uid, -pause) + pause - self._clock()
         if wait <= 0 and not self._background.running(task):
-            self._background.take(task)
+            outcome = self._background.take(task)
+            if outcome is not None and outcome.error is not None:
+                _log.warning("the gate of Pod %s could not be kept up: %r", name_of(pod), outcome.error)
             self._background.start(task, lambda: self._probe(target, pod))
             wait = pause
         return None if gate.is_open and not restarted else max(wait, 0.1)

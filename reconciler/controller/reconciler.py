@@ -16,7 +16,7 @@ from api.decisionmodel import DecisionModel
 from api.keys import PROMOTE_ANNOTATION
 from api.status import DecisionModelStatus, RevisionStatus
 from components import names
-from components.desired import Owner
+from components.desired import JsonObject, Owner
 from reconciler.controller.budget import RolloutBudget
 from reconciler.controller.confirmation import is_still_proved
 from reconciler.controller.evaluations import Evaluations
@@ -25,7 +25,7 @@ from reconciler.controller.gathering import Gathered, Gatherer
 from reconciler.controller.growth import StoreGrower
 from reconciler.controller.merge_patch import difference
 from reconciler.controller.metrics import ControllerMetrics
-from reconciler.controller.observation import claim_of, named, serving_pods
+from reconciler.controller.observation import api_key_of, claim_of, named, serving_pods
 from reconciler.controller.probing import PROBE_TASKS, GateChange, Prober, Target
 from reconciler.controller.rendering import Surroundings, desired_stack, owner_of
 from reconciler.controller.resolution import Resolver
@@ -102,6 +102,8 @@ class Reconciler:
             _log.error("the object does not fit the declared API, and is left alone until it changes: %s", error)
             return None
         gathered = await self._with.gatherer.gather(model)
+        if known is None:  # a steady model writes no status, from which its metrics would follow
+            self._with.metrics.describe(key, model.status)
         is_news = known is None or key in self._unsure
         if is_news and (promotion := recent_promotion(model.status, gathered.facts.now)):
             self._record(obj, promotion)
@@ -222,15 +224,9 @@ class Reconciler:
         self, key: ObjectKey, model: DecisionModel, decision: Decision, gathered: Gathered
     ) -> tuple[float | None, ...]:
         self._with.prober.forget(key, {object_uid(pod) for pod in gathered.children.pods})
-        if model.spec.auth.api_key_secret_ref is not None and gathered.credentials.api_key is None:
-            # Without the key nothing can be learnt, and what serves must not lose its gate to a missing Secret.
-            return ()
         records = {revision.hash: revision for revision in _in_use(decision.status)}
         targets = [self._target(key, model, records[name], gathered) for name in decision.probe if name in records]
-        return tuple(
-            self._with.prober.probe(target, tuple(serving_pods(gathered.children, model.metadata.uid, target.revision)))
-            for target in targets
-        )
+        return tuple(self._with.prober.probe(each, _answering(model, each.revision, gathered)) for each in targets)
 
     def _target(self, key: ObjectKey, model: DecisionModel, revision: RevisionStatus, gathered: Gathered) -> Target:
         api_key = gathered.credentials.api_key
@@ -269,9 +265,8 @@ class Reconciler:
         if growth is None:
             return None
         claim = claim_of(gathered.children, key.name, gathered.facts.model.metadata.uid, growth.revision)
-        if claim is None or await self._with.grower.grow(claim, growth.size):
-            return None
-        return 0.0
+        refused = claim is not None and await self._with.grower.grow(claim, growth.size)
+        return 0.0 if refused else None
 
     async def _converge(self, model: DecisionModel, decision: Decision, gathered: Gathered) -> float | None:
         if decision.stack is None:
@@ -281,6 +276,7 @@ class Reconciler:
             children=gathered.children,
             seeded=await self._seeded(model, decision, gathered),
             api_key=gathered.credentials.api_key,
+            key_refused=_is_key_refused(model, gathered),
         )
         desired = desired_stack(model, decision.stack, surroundings)
         return self._with.stacks.converge(model, desired, gathered.children)
@@ -325,6 +321,20 @@ class Reconciler:
         if obj is not None and change.event is not None:
             note = f"Pod {change.pod}: {change.verdict.reason}: {change.verdict.message}"
             self._record(obj, EventNote(reason=change.event, note=note))
+
+
+def _is_key_refused(model: DecisionModel, gathered: Gathered) -> bool:
+    return model.spec.auth.api_key_secret_ref is not None and gathered.credentials.api_key is None
+
+
+def _answering(model: DecisionModel, revision: str, gathered: Gathered) -> tuple[JsonObject, ...]:
+    """Return the Pods of a revision that can be asked.
+
+    Those that want a key which cannot be had teach nothing, and must not lose their gate to a missing Secret.
+    """
+    pods = serving_pods(gathered.children, model.metadata.uid, revision)
+    refused = _is_key_refused(model, gathered)
+    return tuple(pod for pod in pods if not refused or api_key_of(pod["spec"]) is None)
 
 
 def _in_use(status: DecisionModelStatus) -> list[RevisionStatus]:

@@ -27,7 +27,15 @@ from components.desired import (
 from components.freeze import freeze_serving, freeze_store, freeze_template
 from components.identity import NO_PLACEMENT, placement_hash
 from reconciler.controller.credentials import ApiKey
-from reconciler.controller.observation import Children, claim_of, is_seeded, named, terminating, uses_shared_store
+from reconciler.controller.observation import (
+    Children,
+    api_key_of,
+    claim_of,
+    is_seeded,
+    named,
+    terminating,
+    uses_shared_store,
+)
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.api_key import KeyChecksums, next_checksums
 from reconciler.engine.images import RuntimeVersion
@@ -40,13 +48,15 @@ class Surroundings:
     """What rendering needs besides the plan and the DecisionModel.
 
     `seeded` names the revisions whose manifest ConfigMap exists; `api_key` is None without a key, or when it cannot be
-    read (what runs then keeps the checksum it has).
+    read (what runs then keeps the checksum it has). With `key_refused` that is because no key can be had: then what
+    runs keeps its reference as well, for Pods that refer to a missing Secret do not start (spec section 8.3).
     """
 
     settings: ControllerSettings
     children: Children
     seeded: frozenset[str] = field(default_factory=frozenset)
     api_key: ApiKey | None = None
+    key_refused: bool = False
 
 
 def owner_of(model: DecisionModel) -> Owner:
@@ -149,6 +159,8 @@ def _serving(
     claim: JsonObject | None,
     around: Surroundings,
 ) -> Serving:
+    if around.key_refused and deployment is not None:
+        recipe = replace(recipe, api_key=api_key_of(deployment["spec"]["template"]["spec"]))
     checksums = KeyChecksums()
     if recipe.api_key is not None:
         recorded = _recorded_checksums(deployment)

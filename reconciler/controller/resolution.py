@@ -8,7 +8,7 @@ from collections.abc import Callable
 from reconciler.engine.errors import EngineError, TagNotFound
 from reconciler.engine.names import ModelName
 from reconciler.engine.registry import RegistryClient, ResolvedManifest
-from reconciler.kernel.background import BackgroundTasks, TaskKey
+from reconciler.kernel.background import BackgroundTasks, Outcome, TaskKey
 from reconciler.kernel.resources import ObjectKey
 from reconciler.rollout import ResolutionFailed, TagMissing
 
@@ -16,6 +16,8 @@ RESOLVE_TASKS = "resolve"
 MISSING_TAG_SECONDS = 300.0
 FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 300.0
+FRESH_SECONDS = 60.0
+"""For so long an answer counts that no status records, since something else has to come first: a tag may move."""
 
 
 class Resolver:
@@ -36,7 +38,7 @@ class Resolver:
     def answer(self, key: ObjectKey, model: str) -> ResolvedManifest | TagMissing | ResolutionFailed | None:
         """Return what the registry said about `model`; None while it has not answered."""
         outcome = self._background.outcome(TaskKey(key, RESOLVE_TASKS, model))
-        if outcome is None:
+        if outcome is None or self._is_stale(outcome):
             return None
         if outcome.error is None:
             manifest: ResolvedManifest = outcome.value
@@ -53,6 +55,8 @@ class Resolver:
         if self._background.running(task):
             return None
         outcome = self._background.outcome(task)
+        if outcome is not None and outcome.error is None and not self._is_stale(outcome):
+            return None
         if outcome is not None and outcome.error is not None:
             wait = self._pause(task, outcome.error) - (self._clock() - outcome.ended_at)
             if wait > 0:
@@ -67,6 +71,9 @@ class Resolver:
         self._background.cancel(key, RESOLVE_TASKS)
         for task in [task for task in self._failures if task.owner == key]:
             del self._failures[task]
+
+    def _is_stale(self, outcome: Outcome) -> bool:
+        return outcome.error is None and self._clock() - outcome.ended_at > FRESH_SECONDS
 
     def _pause(self, task: TaskKey, error: Exception) -> float:
         if isinstance(error, TagNotFound):

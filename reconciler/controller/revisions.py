@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from api.conditions import Reason
+from api.decisionmodel import DecisionModel
 from api.spec import DecisionModelSpec
 from api.status import DecisionModelStatus, RevisionStatus
 from components.identity import (
@@ -27,7 +28,7 @@ from reconciler.engine.errors import (
 from reconciler.engine.images import ServingRuntime, choose_version, runtime_image, update_available
 from reconciler.engine.names import ModelName
 from reconciler.engine.registry_policy import check_allowed
-from reconciler.rollout import Refusal, Resolved, RuntimeUpdate
+from reconciler.rollout import Refusal, Resolved, RuntimeUpdate, retry
 from reconciler.rollout.facts import Resolution
 from reconciler.rollout.retention import identity_of
 
@@ -40,7 +41,7 @@ def preflight(spec: DecisionModelSpec, settings: ControllerSettings) -> Refusal 
         return Refusal(reason=Reason.INVALID_MODEL_NAME, message=str(error))
     except RegistryNotAllowed as error:
         return Refusal(reason=Reason.REGISTRY_NOT_ALLOWED, message=str(error))
-    if spec.image is not None and not settings.allow_image_override:
+    if spec.image and not settings.allow_image_override:
         message = "spec.image needs the operator flag --allow-image-override; remove it or ask for the flag"
         return Refusal(reason=Reason.IMAGE_OVERRIDE_NOT_ALLOWED, message=message)
     return None
@@ -60,7 +61,7 @@ def choose_image(
     spec: DecisionModelSpec, stable: RevisionStatus | None, settings: ControllerSettings
 ) -> ChosenImage | Refusal:
     """Return the image the spec asks for, or why no image can be chosen."""
-    if spec.image is not None:
+    if spec.image:
         return ChosenImage(reference=spec.image)
     serving = None if stable is None else ServingRuntime(version=stable.runtime_version, image=stable.image)
     try:
@@ -102,17 +103,32 @@ def _unpinned(reference: str) -> Refusal:
 
 
 def known_digest(spec: DecisionModelSpec, status: DecisionModelStatus) -> str | None:
-    """Return the digest that needs no registry: pinned, or recorded for the same spelling of the model.
-
-    A rejected revision counts as a record too: otherwise a tag that moved upstream would start a rollout that nobody
-    asked for.
-    """
+    """Return the digest that needs no registry: pinned, or recorded for the same spelling of the model."""
     if spec.digest is not None:
         return spec.digest
-    for recorded in (status.stable_revision, status.candidate_revision, status.failed_revision):
+    for recorded in (status.stable_revision, status.candidate_revision):
         if recorded is not None and recorded.model == spec.model:
             return recorded.digest
     return None
+
+
+def known_resolution(
+    model: DecisionModel, service_selects: str | None, image: ChosenImage, settings: ControllerSettings
+) -> Resolved | None:
+    """Return what the spec resolves to, None when only the registry can tell.
+
+    A spec that still asks for the revision that was rejected resolves to that: otherwise a tag that moved upstream
+    would start a rollout that nobody asked for. Any other edit, and the retry annotation, ask the registry anew.
+    """
+    spec, status = model.spec, model.status
+    digest = known_digest(spec, status)
+    if digest is not None:
+        return resolved(spec, status, digest, image, settings)
+    failed = status.failed_revision
+    if failed is None or failed.model != spec.model or retry.is_due(model, service_selects):
+        return None
+    again = resolved(spec, status, failed.digest, image, settings)
+    return again if again.revision.hash == failed.hash else None
 
 
 def wanted_revision(

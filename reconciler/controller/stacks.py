@@ -7,7 +7,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from api.decisionmodel import DecisionModel
 from components import names
@@ -116,10 +116,18 @@ class StackConverger:
         if step.action is Action.CONFLICT:
             self._conflicts[desired.owner.uid] = next(each for each in drift if each.cause is Cause.FOREIGN)
             return 0.0
-        if step.action is not Action.NOTHING:
-            work = _Work(model=model, desired=desired, drift=drift, live=live)
-            self._background.start(task, functools.partial(self._carry_out, step, work))
+        if step.action is Action.NOTHING:
+            return self._settle(desired.owner.uid, memory)
+        work = _Work(model=model, desired=desired, drift=drift, live=live)
+        self._background.start(task, functools.partial(self._carry_out, step, work))
         return None
+
+    def _settle(self, uid: str, memory: Memory) -> float | None:
+        """Tell of a failure no longer once nothing differs: what failed is not asked for any more, or was done."""
+        if memory.failure is None:
+            return None
+        self._memories[uid] = replace(memory, failure=None)
+        return 0.0
 
     def forget(self, key: ObjectKey, uid: str) -> None:
         """Drop the stack of a deleted DecisionModel; the garbage collector deletes its objects.
@@ -131,12 +139,19 @@ class StackConverger:
         self._memories.pop(uid, None)
         self._conflicts.pop(uid, None)
         stack = names.stack(Owner(namespace=key.namespace, name=key.name, uid=uid))
-        self._background.start(TaskKey(key, STACK_TASKS, f"remove {uid}"), lambda: self.remove(stack))
+        self._background.start(TaskKey(key, STACK_TASKS, f"remove {uid}"), lambda: self._remove_unasked(stack))
 
     async def remove(self, stack: str) -> None:
         """Drop one stack and its state without touching the cluster."""
         operation = Operation(kind=OperationKind.REMOVE, stack=stack, deadline_seconds=self._deadline)
         self._report(await self._driver.run(operation))
+
+    async def _remove_unasked(self, stack: str) -> None:
+        """Drop one stack for nobody who would look at how that ends."""
+        try:
+            await self.remove(stack)
+        except Exception:  # noqa: BLE001 - nobody else would hear of it
+            _log.exception("stack %s stays until the next start", stack)
 
     async def sweep_orphans(self, live: Callable[[], Iterable[Owner]], namespaces: tuple[str, ...]) -> int:
         """Drop the stacks of DecisionModels that were deleted while nobody watched; return how many.
@@ -162,6 +177,9 @@ class StackConverger:
         except KubernetesError as error:
             failure = Failure(reason=FailureReason.UNREACHABLE, message=str(error))
             _log.warning("stack of %s: %s", work.model.namespaced_name, error)
+        except Exception as error:  # noqa: BLE001 - a bug must not be repeated without a pause either
+            failure = Failure(reason=FailureReason.UNKNOWN, message=repr(error))
+            _log.exception("stack of %s: an error that nobody foresaw", work.model.namespaced_name)
         finally:
             del self._running[uid]
         if failure is not None:

@@ -33,8 +33,10 @@ class DirectoryFiles:
     def names(self, directory: str) -> list[str]:
         """See `BackendFiles`."""
         with _explained():
-            place = self._root / directory
-            return [path.name for path in place.iterdir() if path.is_file()] if place.is_dir() else []
+            try:
+                return [path.name for path in (self._root / directory).iterdir() if path.is_file()]
+            except (FileNotFoundError, NotADirectoryError):
+                return []
 
     def read(self, path: str) -> bytes:
         """See `BackendFiles`."""

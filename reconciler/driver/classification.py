@@ -77,8 +77,14 @@ _DIAGNOSTIC_TABLE: _Table = (
         r"the object has been modified",
         r"operation cannot be fulfilled",
     ),
-    # Before `forbidden`, which admission says too when it dislikes the content.
-    _row(FailureReason.INVALID_OBJECT, r"admission webhook .* denied the request", r"violates podsecurity"),
+    # Before `forbidden` and `timeout`: admission says the one too when it dislikes the content, and the reasons against
+    # a field quote both.
+    _row(
+        FailureReason.INVALID_OBJECT,
+        r"admission webhook .* denied the request",
+        r"violates podsecurity",
+        r"\bis invalid:",
+    ),
     _row(
         FailureReason.REFUSED,
         r"is forbidden",

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from reconciler.driver.sessions import end_session
 
@@ -21,6 +22,8 @@ OUTPUT_BYTES = 64 * 1024
 """How much of the end of each output stream is kept."""
 
 _DRAIN_SECONDS = 5.0
+
+_Result = TypeVar("_Result")
 
 
 class Ending(StrEnum):
@@ -53,6 +56,19 @@ class CliRun:
         return self.exit_code < 0
 
 
+class Stop:
+    """What is asked of a run from outside, in this order.
+
+    Attributes:
+        asked: It shall end early, with its state saved.
+        grace_over: It shall be killed if that has not worked yet.
+    """
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.grace_over = asyncio.Event()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """When a run must end.
@@ -60,24 +76,27 @@ class Limits:
     Attributes:
         deadline: In `clock`'s seconds.
         grace_seconds: From SIGTERM to SIGKILL.
-        stop: Set from outside to end it early.
+        stop: Ends it early.
         clock: Monotonic seconds.
     """
 
     deadline: float
     grace_seconds: float
-    stop: asyncio.Event
+    stop: Stop
     clock: Callable[[], float]
 
 
 async def run_cli(argv: Sequence[str], *, environment: Mapping[str, str], directory: Path, limits: Limits) -> CliRun:
     """Run one CLI process to its end, whatever that takes.
 
-    Not to be cancelled: set `limits.stop` instead, so that the state is saved.
+    Not to be cancelled: ask `limits.stop` instead, so that the state is saved. One that was asked before its start
+    starts no process.
 
     Raises:
         OSError: The executable cannot be started.
     """
+    if limits.stop.asked.is_set():
+        return CliRun(ending=Ending.STOPPED, exit_code=-signal.SIGTERM, stdout="", stderr="")
     transport, protocol = await asyncio.get_running_loop().subprocess_exec(
         _CliProtocol,
         *argv,
@@ -89,7 +108,7 @@ async def run_cli(argv: Sequence[str], *, environment: Mapping[str, str], direct
     try:
         ending = await _wait(protocol, limits)
         if ending is not Ending.EXITED:
-            await _terminate(transport, protocol, limits.grace_seconds)
+            await _terminate(transport, protocol, limits)
         await end_session(transport.get_pid())
         await _within(_DRAIN_SECONDS, protocol.exited, protocol.drained)
     finally:
@@ -98,6 +117,15 @@ async def run_cli(argv: Sequence[str], *, environment: Mapping[str, str], direct
     if exit_code is None:
         exit_code = -signal.SIGKILL
     return CliRun(ending=ending, exit_code=exit_code, stdout=protocol.text(1), stderr=protocol.text(2))
+
+
+async def run_or_stop(running: asyncio.Task[_Result], stop: Stop) -> _Result:
+    """Await a task that must not be cancelled; a cancellation of the caller asks it to stop, and leaves it running."""
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        stop.asked.set()
+        raise
 
 
 class _CliProtocol(asyncio.SubprocessProtocol):
@@ -130,24 +158,26 @@ class _CliProtocol(asyncio.SubprocessProtocol):
 
 
 async def _wait(protocol: _CliProtocol, limits: Limits) -> Ending:
-    exited = asyncio.create_task(protocol.exited.wait())
-    stopped = asyncio.create_task(limits.stop.wait())
-    remaining = max(0.0, limits.deadline - limits.clock())
-    try:
-        await asyncio.wait({exited, stopped}, timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        exited.cancel()
-        stopped.cancel()
+    await _first_of(max(0.0, limits.deadline - limits.clock()), protocol.exited, limits.stop.asked)
     if protocol.exited.is_set():
         return Ending.EXITED
-    return Ending.STOPPED if limits.stop.is_set() else Ending.DEADLINE
+    return Ending.STOPPED if limits.stop.asked.is_set() else Ending.DEADLINE
 
 
-async def _terminate(transport: asyncio.SubprocessTransport, protocol: _CliProtocol, grace_seconds: float) -> None:
+async def _terminate(transport: asyncio.SubprocessTransport, protocol: _CliProtocol, limits: Limits) -> None:
     # It may have ended in this very moment.
     with suppress(ProcessLookupError):
         transport.terminate()
-    await _within(grace_seconds, protocol.exited)
+    await _first_of(limits.grace_seconds, protocol.exited, limits.stop.grace_over)
+
+
+async def _first_of(seconds: float, *events: asyncio.Event) -> None:
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
 
 
 async def _within(seconds: float, *events: asyncio.Event) -> None:

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from reconciler.driver import backend_layout as layout
 from reconciler.driver import housekeeping
 from reconciler.driver.backend_files import open_files
-from reconciler.driver.cli_process import Limits
+from reconciler.driver.cli_process import Limits, Stop, run_or_stop
 from reconciler.driver.errors import (
     BackendFilesError,
     BackendQueryError,
@@ -32,8 +32,9 @@ _LOG = logging.getLogger(__name__)
 class StackDriver:
     """Runs operations, each as one CLI process: first come first served, never two on one stack at once.
 
-    Precondition: while it is started, the caller holds the Lease that makes it the only writer of this backend and
-    project. Locks left by other hosts are deleted on the strength of that (see `recovery`).
+    Precondition: from its first operation until it is closed, the caller holds the Lease that makes it the only writer
+    of this backend and project. On the strength of that, locks left by other hosts are deleted (see `recovery`), and
+    half-written files before the first operation.
 
     Args:
         settings: Paths, sizes and limits.
@@ -49,41 +50,43 @@ class StackDriver:
         )
         # An entry lives as long as an operation waits for it or holds it.
         self._stack_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._running: dict[asyncio.Task[Outcome], asyncio.Event] = {}
+        self._running: dict[asyncio.Task[Outcome], Stop] = {}
         self._open = False
+        self._tidying = asyncio.Lock()
+        self._tidied = False
 
     async def start(self) -> None:
-        """Check the tools and warm the workers up.
+        """Check the tools and warm the workers up. The backend is left alone: another may still write to it.
 
         Raises:
             IncompatibleToolError: SDK, CLI or a plugin is missing or of the wrong version.
             WorkerLostError: A worker process does not come up.
         """
         housekeeping.prepare_directories(self._settings)
-        await self._remove_half_written()
         await check_tools(self._settings)
         await self._pool.start()
         self._open = True
 
-    async def _remove_half_written(self) -> None:
-        try:
-            await asyncio.to_thread(housekeeping.remove_half_written, self._settings)
-        except BackendFilesError as error:
-            _LOG.warning("files that a killed CLI left may stay in the backend: %s", error)
-
-    async def close(self, grace_seconds: float) -> None:
+    async def close(self, grace_seconds: float, save_seconds: float | None = None) -> None:
         """Refuse new operations, let running ones end for `grace_seconds`, stop the rest, end the workers.
 
-        Takes at most the two grace periods (this one and the settings') and a few seconds.
+        What is stopped gets `save_seconds`, or the settings' grace if that is shorter or nothing is said, to save its
+        state; then it is killed. Takes at most the two periods and a few seconds. Closing again does no harm, and may
+        hurry what an unfinished call waits for.
         """
         self._open = False
-        if self._running:
-            await asyncio.wait(self._running, timeout=grace_seconds)
+        await self._ended_within(grace_seconds)
         for stop in self._running.values():
-            stop.set()
-        if self._running:
-            await asyncio.wait(self._running)
+            stop.asked.set()
+        await self._ended_within(save_seconds)
+        for stop in self._running.values():
+            stop.grace_over.set()
+        await self._ended_within(None)
         await self._pool.close()
+
+    async def _ended_within(self, seconds: float | None) -> None:
+        if self._running:
+            await asyncio.wait(self._running, timeout=seconds)
 
     async def run(self, operation: Operation) -> Outcome:
         """Carry an operation out and say how it ended.
@@ -98,15 +101,11 @@ class StackDriver:
         if not self._open:
             raise DriverClosedError("the driver is not started, or closed")
         order = Order(operation, _pickled(operation))
-        stop = asyncio.Event()
+        stop = Stop()
         task = asyncio.create_task(self._execute(order, stop), name=f"pulumi {operation.stack}")
         self._running[task] = stop
         task.add_done_callback(self._running.pop)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            stop.set()
-            raise
+        return await run_or_stop(task, stop)
 
     async def stacks(self) -> tuple[str, ...]:
         """Names of the project's stacks in the backend, sorted.
@@ -123,19 +122,35 @@ class StackDriver:
             failure = Failure(reason=FailureReason.BACKEND_UNREACHABLE, message=str(error))
             raise BackendQueryError(failure) from error
 
-    async def _execute(self, order: Order, stop: asyncio.Event) -> Outcome:
+    async def _execute(self, order: Order, stop: Stop) -> Outcome:
+        await self._remove_half_written()
         lock = self._stack_locks.setdefault(order.operation.stack, asyncio.Lock())
         async with lock:
             try:
                 async with self._pool.lend() as worker:
-                    if stop.is_set():
-                        return _not_run(order.operation, "the operation was stopped before its start")
+                    if stop.asked.is_set():
+                        message = "the operation was stopped before its start"
+                        return _not_run(order.operation, FailureReason.INTERRUPTED, message)
                     limits = self._limits(order.operation.deadline_seconds, stop)
                     return await Execution(self._settings, self._files, worker, order, limits).run()
             except WorkerLostError as error:
-                return _not_run(order.operation, str(error))
+                return _not_run(order.operation, FailureReason.INTERRUPTED, str(error))
+            except OSError as error:
+                message = f"the machine refused what the operation needs: {error}; look at its disk, memory and limits"
+                return _not_run(order.operation, FailureReason.UNKNOWN, message)
 
-    def _limits(self, seconds: float, stop: asyncio.Event) -> Limits:
+    async def _remove_half_written(self) -> None:
+        """Do so once, and let every operation wait for it."""
+        async with self._tidying:
+            if self._tidied:
+                return
+            self._tidied = True
+            try:
+                await asyncio.to_thread(housekeeping.remove_half_written, self._settings)
+            except BackendFilesError as error:
+                _LOG.warning("files that a killed CLI left may stay in the backend: %s", error)
+
+    def _limits(self, seconds: float, stop: Stop) -> Limits:
         return Limits(
             deadline=self._clock() + seconds,
             grace_seconds=self._settings.grace_seconds,
@@ -153,6 +168,6 @@ def _pickled(operation: Operation) -> bytes | None:
         raise UnpicklableProgramError(f"the program of {operation.stack} cannot be pickled: {error}") from error
 
 
-def _not_run(operation: Operation, message: str) -> Outcome:
-    failure = Failure(reason=FailureReason.INTERRUPTED, message=message)
+def _not_run(operation: Operation, reason: FailureReason, message: str) -> Outcome:
+    failure = Failure(reason=reason, message=message)
     return Outcome(stack=operation.stack, kind=operation.kind, failure=failure, seconds=0.0)

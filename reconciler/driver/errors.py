@@ -27,7 +27,7 @@ class DriverClosedError(DriverError):
 
 
 class WorkerLostError(DriverError):
-    """A worker process died, or did not answer. Internal: operations report it as `Interrupted`."""
+    """A worker process did not start, did not answer, or died. Internal: operations report it as `Interrupted`."""
 
 
 class BackendFilesError(DriverError):

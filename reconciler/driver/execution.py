@@ -80,7 +80,11 @@ class Execution:
         self._temporary = Path()
 
     async def run(self) -> Outcome:
-        """Carry it out. Not to be cancelled; set `stop` instead."""
+        """Carry it out. Not to be cancelled; ask `stop` instead.
+
+        Raises:
+            OSError: The machine lets no process or temporary directory be made.
+        """
         self._temporary = housekeeping.make_temporary_directory(self._settings)
         try:
             result = await self._with_recovery()
@@ -153,7 +157,11 @@ class Execution:
             return _Try(Failure(reason=FailureReason.INTERRUPTED, message=str(error)))
         if isinstance(address, Rejected):
             return _Try(Failure(reason=FailureReason.PROGRAM_ERROR, message=address.message))
-        run = await self._run(arguments(address))
+        try:
+            run = await self._run(arguments(address))
+        except OSError:
+            await self._worker.kill()
+            raise
         if run.ending is not Ending.EXITED:
             # Its program may hang; a fresh worker is cheaper than finding out.
             await self._worker.kill()
@@ -180,8 +188,11 @@ class Execution:
 
     async def _tidy_up(self, result: _Try) -> None:
         kind, stack = self._operation.kind, self._operation.stack
+        # Who stops it may not be the only writer for much longer.
+        if kind is OperationKind.PREVIEW or self._limits.stop.asked.is_set():
+            return
         # A backend that has just not answered would only be waited for once more.
-        if kind is OperationKind.PREVIEW or result.symptoms.reason is FailureReason.BACKEND_UNREACHABLE:
+        if result.symptoms.reason is FailureReason.BACKEND_UNREACHABLE:
             return
         try:
             await asyncio.to_thread(self._remove_superseded)

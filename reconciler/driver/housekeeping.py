@@ -89,5 +89,8 @@ def is_known_missing(settings: DriverSettings, stack: str) -> bool:
     if urlsplit(settings.backend_url).scheme != "file":
         return False
     directory = file_backend_root(settings.backend_url) / layout.stacks_directory(settings.project)
-    # A backend without the directory is new, or laid out in another way.
-    return directory.is_dir() and not any((directory / name).exists() for name in layout.checkpoint_names(stack))
+    try:
+        # A backend without the directory is new, or laid out in another way.
+        return directory.is_dir() and not any((directory / name).exists() for name in layout.checkpoint_names(stack))
+    except OSError:
+        return False

@@ -21,9 +21,9 @@ from reconciler.driver import backend_layout as layout
 from reconciler.driver import command, housekeeping
 from reconciler.driver.backend_files import open_files
 from reconciler.driver.classification import classify
-from reconciler.driver.cli_process import Limits, run_cli
+from reconciler.driver.cli_process import CliRun, Limits, Stop, run_cli, run_or_stop
 from reconciler.driver.deployment import Deployment, parse_deployment
-from reconciler.driver.errors import StateCommandError
+from reconciler.driver.errors import BackendFilesError, StateCommandError
 from reconciler.driver.events import EngineReport
 from reconciler.driver.operation import FailureReason
 from reconciler.driver.recovery import LockOwner
@@ -110,6 +110,15 @@ class States:
             await self._run(command.export_arguments(stack, file))
             return parse_deployment(file.read_bytes())
 
+    async def exists(self, stack: str) -> bool:
+        """Whether a stack is there, be its state unreadable.
+
+        Raises:
+            BackendFilesError: That cannot be told.
+        """
+        directory = layout.stacks_directory(self._settings.project)
+        return stack in layout.stack_names(await asyncio.to_thread(self._files.names, directory))
+
     async def raw(self, stack: str) -> Mapping[str, bytes]:
         """The files of a state as they are, by name; for a copy of what the CLI cannot read.
 
@@ -163,7 +172,7 @@ class States:
         await asyncio.to_thread(housekeeping.remove_remains, self._files, self._settings.project, stack)
 
     async def locks(self, stack: str) -> tuple[LockOwner | None, ...]:
-        """Who holds locks of a stack; None for a lock that does not say.
+        """Who holds locks of a stack; None for a lock that does not say. Those released meanwhile are left out.
 
         Raises:
             BackendFilesError: They cannot be read.
@@ -173,23 +182,44 @@ class States:
     def _read_locks(self, stack: str) -> tuple[LockOwner | None, ...]:
         directory = layout.locks_directory(self._settings.project, stack)
         names = [name for name in self._files.names(directory) if name.endswith(".json")]
-        return tuple(_lock_owner(self._files.read(f"{directory}/{name}")) for name in names)
+        held = [self._read_lock(directory, name) for name in names]
+        return tuple(_lock_owner(data) for data in held if data is not None)
+
+    def _read_lock(self, directory: str, name: str) -> bytes | None:
+        try:
+            return self._files.read(f"{directory}/{name}")
+        except BackendFilesError:
+            if name in self._files.names(directory):
+                raise
+            return None
 
     async def _run(self, arguments: list[str]) -> str:
-        run = await run_cli(
-            command.command_line(self._settings, arguments),
-            environment=command.cli_environment(self._settings, os.environ, self._settings.temporary_directory),
-            directory=self._settings.project_directory,
-            limits=Limits(
-                deadline=time.monotonic() + _COMMAND_SECONDS,
-                grace_seconds=self._settings.grace_seconds,
-                stop=asyncio.Event(),
-                clock=time.monotonic,
-            ),
-        )
+        run = await self._run_cli(arguments)
         if failure := classify(run, EngineReport()):
             raise StateCommandError(failure)
         return run.stdout
+
+    async def _run_cli(self, arguments: list[str]) -> CliRun:
+        """Run it to its end; whoever is cancelled meanwhile waits until the state is saved."""
+        stop = Stop()
+        limits = Limits(
+            deadline=time.monotonic() + _COMMAND_SECONDS,
+            grace_seconds=self._settings.grace_seconds,
+            stop=stop,
+            clock=time.monotonic,
+        )
+        running = asyncio.create_task(
+            run_cli(
+                command.command_line(self._settings, arguments),
+                environment=command.cli_environment(self._settings, os.environ, self._settings.temporary_directory),
+                directory=self._settings.project_directory,
+                limits=limits,
+            )
+        )
+        try:
+            return await run_or_stop(running, stop)
+        finally:
+            await asyncio.wait([running])
 
     @contextmanager
     def _scratch(self) -> Iterator[Path]:

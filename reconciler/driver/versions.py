@@ -87,7 +87,9 @@ async def _cli_version(settings: DriverSettings) -> str:
     try:
         stdout, _ = await asyncio.wait_for(process.communicate(), _VERSION_SECONDS)
     except TimeoutError as error:
-        process.kill()
-        await process.wait()
         raise IncompatibleToolError(f"the Pulumi CLI {settings.pulumi} does not answer 'version'") from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     return stdout.decode(errors="replace")

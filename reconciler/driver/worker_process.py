@@ -33,17 +33,20 @@ class WorkerProcess:
         Raises:
             WorkerLostError: It did not come up.
         """
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "reconciler.driver.worker",
-            *preload,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=worker_environment(os.environ, sys.path),
-            # Out of reach of signals to the driver's process group; it ends with its pipe.
-            start_new_session=True,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "reconciler.driver.worker",
+                *preload,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env=worker_environment(os.environ, sys.path),
+                # Out of reach of signals to the driver's process group; it ends with its pipe.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise WorkerLostError(f"a worker process cannot be started: {error}") from error
         worker = cls(process)
         try:
             await asyncio.wait_for(worker._receive(), _START_SECONDS)

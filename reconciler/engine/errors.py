@@ -47,6 +47,16 @@ class SecretRejected(EngineError):
     """A referenced Secret may not or cannot be used (spec sections 8.3 and 8.4)."""
 
 
+class ProxyUnusable(EngineError):
+    """A proxy variable of the environment means nothing to the HTTP client; its value may hold credentials."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names a proxy that cannot be used:"
+            " give it as http://host:port or https://host:port, or unset it"
+        )
+
+
 class SecretNotAllowed(SecretRejected):
     """The Secret lacks the capability label that opens it to the reconciler."""
 

@@ -14,7 +14,7 @@ import httpx2
 import msgspec
 
 from reconciler.engine.bodies import BodyTooLarge, read_body
-from reconciler.engine.errors import ResolveFailed, TagNotFound
+from reconciler.engine.errors import ProxyUnusable, ResolveFailed, TagNotFound
 from reconciler.engine.names import ModelName
 from reconciler.engine.registry_policy import RegistryPolicy, check_allowed
 
@@ -65,6 +65,9 @@ class RegistryClient:
         observe: Called once per `resolve` that reached the network, with its duration in seconds.
         sleep: Waits between attempts.
         clock: Seconds of a clock that never goes back.
+
+    Raises:
+        ProxyUnusable: The environment names a proxy that the HTTP client cannot use.
     """
 
     def __init__(
@@ -81,7 +84,10 @@ class RegistryClient:
         self._observe = observe
         self._sleep = sleep
         self._clock = clock
-        self._http = httpx2.AsyncClient(timeout=_TIMEOUTS, limits=_LIMITS, follow_redirects=False, trust_env=True)
+        try:
+            self._http = httpx2.AsyncClient(timeout=_TIMEOUTS, limits=_LIMITS, follow_redirects=False, trust_env=True)
+        except (ImportError, ValueError, httpx2.InvalidURL):
+            raise ProxyUnusable from None
 
     async def aclose(self) -> None:
         """Close the connections that are kept alive."""

@@ -17,6 +17,7 @@ from reconciler.engine.registry_policy import DEFAULT_REGISTRY_URL
 from reconciler.engine.resources import GPU, default_requests, serving_resources, thread_count
 
 CACHING_DEADLINE_SECONDS: Final = 1800
+API_KEY_VARIABLE: Final = "OLLAYA_API_KEY"
 
 _ARCHITECTURE: Final = "kubernetes.io/arch"
 _GPU_TOLERATION: Final = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
@@ -147,7 +148,7 @@ def _serving_environment(recipe: RevisionRecipe) -> tuple[EnvironmentVariable, .
         "OLLAYA_THREADS": _threads(recipe),
         **_registry_variable(recipe),
     }
-    return _variables(plain, {"OLLAYA_API_KEY": recipe.api_key})
+    return _variables(plain, {API_KEY_VARIABLE: recipe.api_key})
 
 
 def _threads(recipe: RevisionRecipe) -> str | None:

@@ -124,8 +124,9 @@ def _distribution(probabilities: Mapping[str, float]) -> tuple[float, ...]:
     if len(levels) not in _LEVELS or probabilities.keys() != set(levels):
         return ()
     distribution = tuple(probabilities[level] for level in levels)
-    is_whole = abs(math.fsum(distribution) - 1) <= _SUM_TOLERANCE + _ROUNDING
-    return distribution if is_whole and all(0 <= each <= 1 for each in distribution) else ()
+    if not all(0 <= each <= 1 for each in distribution):
+        return ()
+    return distribution if abs(math.fsum(distribution) - 1) <= _SUM_TOLERANCE + _ROUNDING else ()
 
 
 def _text(expected: ExpectedAnswer) -> str:

@@ -16,9 +16,15 @@ from typing import Any, Self
 import httpx2
 import msgspec
 
-from reconciler.kernel.connection import CredentialError, load_configuration, open_api_client, open_watch_client
+from reconciler.kernel.connection import (
+    API_CONNECTIONS,
+    CredentialError,
+    load_configuration,
+    open_api_client,
+    open_watch_client,
+)
 from reconciler.kernel.errors import KubernetesError, NotFound, Unauthorized, Unavailable, error_from_body
-from reconciler.kernel.resources import KubernetesObject, Resource
+from reconciler.kernel.resources import ImpossibleNameError, KubernetesObject, Resource
 from reconciler.kernel.retry import DEFAULT_RETRIES, RetryPolicy, retry_after_seconds
 from reconciler.kernel.stream import WatchStream
 from reconciler.kernel.timing import REAL_TIME, Timing
@@ -74,7 +80,14 @@ class KubernetesClient:
         self._timing = timing
 
     @classmethod
-    def connect(cls, *, field_manager: str, kubeconfig: Path | None = None, context: str | None = None) -> Self:
+    def connect(
+        cls,
+        *,
+        field_manager: str,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        connections: int = API_CONNECTIONS,
+    ) -> Self:
         """Open a client from a kubeconfig, or from the Pod's service account when none is given.
 
         Raises:
@@ -82,7 +95,7 @@ class KubernetesClient:
         """
         configuration = load_configuration(kubeconfig, context)
         return cls(
-            open_api_client(configuration, field_manager),
+            open_api_client(configuration, field_manager, connections),
             open_watch_client(configuration, field_manager),
             field_manager=field_manager,
         )
@@ -93,10 +106,10 @@ class KubernetesClient:
         await self._watch.aclose()
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> KubernetesObject | None:
-        """Read one object, None when it does not exist."""
+        """Read one object, None when it does not exist, as one of an impossible name cannot."""
         try:
             return await self._request("GET", resource.object_path(namespace, name))
-        except NotFound:
+        except (NotFound, ImpossibleNameError):
             return None
 
     async def list(

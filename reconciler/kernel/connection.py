@@ -17,14 +17,23 @@ from lightkube.core.exceptions import ConfigError as CredentialError
 
 from reconciler.kernel.errors import KernelError
 
-__all__ = ["ConfigurationError", "CredentialError", "load_configuration", "open_api_client", "open_watch_client"]
+__all__ = [
+    "API_CONNECTIONS",
+    "ConfigurationError",
+    "CredentialError",
+    "load_configuration",
+    "open_api_client",
+    "open_watch_client",
+]
 
 # Bookmarks come about every minute, so a watch that is silent for longer than this is a dead connection.
 WATCH_READ_SECONDS = 75.0
-_UNREADABLE = (CredentialError, msgspec.MsgspecError, yaml.YAMLError, KeyError, TypeError, ValueError, OSError)
+_OTHER_CONTENT = (AttributeError, TypeError)
+_UNREADABLE = (CredentialError, msgspec.MsgspecError, yaml.YAMLError, KeyError, ValueError, OSError, *_OTHER_CONTENT)
 _CONNECT_SECONDS = 5.0
 _API_SECONDS = 30.0
-_API_CONNECTIONS = 20
+API_CONNECTIONS = 20
+"""How many requests one client has under way at once, if nothing else is said; others wait for their turn."""
 
 
 class ConfigurationError(KernelError):
@@ -44,14 +53,23 @@ def load_configuration(kubeconfig: Path | None, context: str | None = None) -> S
             chosen = KubeConfig.from_file(kubeconfig).get(context)
     except _UNREADABLE as error:
         source = "the Pod's service account" if kubeconfig is None else str(kubeconfig)
-        raise ConfigurationError(f"cannot connect with {source}: {error}") from error
+        raise ConfigurationError(f"cannot connect with {source}: {_reason(error)}") from error
     assert chosen is not None  # noqa: S101 - only a default we never pass makes it None
     return chosen
 
 
-def open_api_client(configuration: SingleConfig, user_agent: str) -> httpx2.AsyncClient:
+def _reason(error: Exception) -> str:
+    """Say what lightkube left to Python to say: in an empty file, for example, it stumbles over None."""
+    if isinstance(error, _OTHER_CONTENT):
+        return "its content is no kubeconfig"
+    return f"{error} is missing in it" if isinstance(error, KeyError) else str(error)
+
+
+def open_api_client(
+    configuration: SingleConfig, user_agent: str, connections: int = API_CONNECTIONS
+) -> httpx2.AsyncClient:
     """Open the client for everything but watches: few connections, kept alive, 30 s for one answer."""
-    limits = httpx2.Limits(max_connections=_API_CONNECTIONS, max_keepalive_connections=_API_CONNECTIONS)
+    limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)
     timeout = httpx2.Timeout(_API_SECONDS, connect=_CONNECT_SECONDS)
     return _open(configuration, user_agent, limits=limits, timeout=timeout)
 
@@ -68,11 +86,15 @@ def _open(configuration: SingleConfig, user_agent: str, **options: Any) -> httpx
     user = configuration.user
     if user is None:
         raise ConfigurationError(f"context {configuration.context_name} names no user")
-    return httpx2.AsyncClient(
-        base_url=configuration.cluster.server,
-        verify=verify_cluster(configuration.cluster, user, configuration.abs_file, trust_env=False),
-        auth=user_auth(user),
-        headers={"User-Agent": user_agent},
-        trust_env=False,
-        **options,
-    )
+    try:
+        return httpx2.AsyncClient(
+            base_url=configuration.cluster.server,
+            verify=verify_cluster(configuration.cluster, user, configuration.abs_file, trust_env=False),
+            auth=user_auth(user),
+            headers={"User-Agent": user_agent},
+            trust_env=False,
+            **options,
+        )
+    except (*_UNREADABLE, httpx2.InvalidURL) as error:
+        name = configuration.context_name
+        raise ConfigurationError(f"address or credentials of context {name} cannot be used: {error}") from error

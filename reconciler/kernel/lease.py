@@ -91,12 +91,12 @@ class LeaderElector:
             LeadershipLost: It could not be renewed in time, or another process holds it.
         """
         while not await self._try_to_acquire():
-            await self._pause(self._policy.look)
+            await self._timing.sleep(self._jittered(self._policy.look))
         _log.info("%s leads by lease %s/%s", self._identity, self._namespace, self._name)
         self._set_leading(True)
         try:
             while True:
-                await self._pause(self._policy.retry)
+                await self._timing.sleep(min(self._jittered(self._policy.retry), self._remaining()))
                 await self._renew_in_time()
         except LeadershipLost:
             self._set_leading(False)
@@ -127,20 +127,21 @@ class LeaderElector:
             self.leading.clear()
         self._on_change(leading)
 
-    async def _pause(self, seconds: float) -> None:
-        await self._timing.sleep(jittered(seconds, self._policy.jitter, self._timing.fraction()))
+    def _jittered(self, seconds: float) -> float:
+        return jittered(seconds, self._policy.jitter, self._timing.fraction())
 
     async def _try_to_acquire(self) -> bool:
-        started = self._timing.clock()
         try:
             lease = await self._client.get(LEASES, self._namespace, self._name)
             if lease is not None and not self._is_free(lease):
                 return False
-            self._lease = await self._take(lease)
+            started = self._timing.clock()  # Not before the look, which may have been repeated for long.
+            async with asyncio.timeout(self._policy.renew_deadline):
+                self._lease = await self._take(lease)
         except (Conflict, AlreadyExists):
             return False  # Another candidate was faster.
-        except KubernetesError as error:
-            _log.warning("cannot take the lease: %s", error)
+        except (KubernetesError, TimeoutError) as error:
+            _log.warning("cannot take the lease: %s", error or "no answer in time")
             return False
         self._renewed_at = started
         return True
@@ -169,7 +170,7 @@ class LeaderElector:
 
     async def _renew_in_time(self) -> None:
         """Make one attempt; failures are tolerated until the deadline."""
-        remaining = self._renewed_at + self._policy.renew_deadline - self._timing.clock()
+        remaining = self._remaining()
         if remaining <= 0:
             raise LeadershipLost(f"the lease was not renewed for {self._policy.renew_deadline:g} s")
         try:
@@ -177,6 +178,10 @@ class LeaderElector:
                 await self._renew()
         except (KubernetesError, TimeoutError) as error:
             _log.warning("renewing the lease failed: %s", error or "no answer in time")
+
+    def _remaining(self) -> float:
+        """Seconds until the deadline; 0 when it has passed."""
+        return max(0.0, self._renewed_at + self._policy.renew_deadline - self._timing.clock())
 
     async def _renew(self) -> None:
         started = self._timing.clock()

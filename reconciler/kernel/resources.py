@@ -60,6 +60,10 @@ class Resource:
         return f"{path}/{subresource}" if subresource else path
 
 
+class ImpossibleNameError(ValueError):
+    """No object can have that name: the API server would refuse it."""
+
+
 def object_key(obj: Mapping[str, Any]) -> ObjectKey:
     """Return the namespace and name of an object."""
     metadata = obj["metadata"]
@@ -87,5 +91,5 @@ def drop_managed_fields(obj: KubernetesObject) -> KubernetesObject:
 def _segment(name: str) -> str:
     """Quote a name for use as one path segment, refusing what the API server's own name validation refuses."""
     if name in {"", ".", ".."} or "/" in name or "%" in name:
-        raise ValueError(f"{name!r} cannot be the name of a Kubernetes object")
+        raise ImpossibleNameError(f"{name!r} cannot be the name of a Kubernetes object")
     return quote(name, safe="")

@@ -19,16 +19,25 @@ from reconciler.rollout.facts import ClaimFacts, StoreState
 
 def guard_cache(draft: Draft) -> None:
     """Let the stable's store grow, and report what it cannot follow unless something worse is reported already."""
-    stable = draft.stable
-    facts = None if stable is None else draft.facts.of(stable)
-    if stable is None or facts is None or facts.claim is None or facts.store is not StoreState.PRESENT:
-        return
-    cache, claim = draft.spec.cache, facts.claim
-    refused = tuple(_immutable(cache, claim))
+    grow_store(draft)
+    claim = _claim(draft)
+    refused = () if claim is None else tuple(_immutable(draft.spec.cache, claim))
     if refused and not draft.degraded:
         draft.degrade(Reason.CACHE_SPEC_IMMUTABLE, f"{'; '.join(refused)}; the next revision follows spec.cache")
-    if _compare(str(cache.size), claim.size) > 0 and not claim.growth_refused:
-        draft.grow(StoreGrowth(revision=stable.hash, size=str(cache.size)))
+
+
+def grow_store(draft: Draft) -> None:
+    """Let the stable's store grow where the spec asks for more than it has; what was refused may be granted later."""
+    stable, claim, size = draft.stable, _claim(draft), str(draft.spec.cache.size)
+    if stable is not None and claim is not None and _compare(size, claim.size) > 0:
+        draft.grow(StoreGrowth(revision=stable.hash, size=size))
+
+
+def _claim(draft: Draft) -> ClaimFacts | None:
+    """Return what the stable's claim was given, None while there is none to change."""
+    stable = draft.stable
+    facts = None if stable is None else draft.facts.of(stable)
+    return None if facts is None or facts.store is not StoreState.PRESENT else facts.claim
 
 
 def _immutable(cache: Cache, claim: ClaimFacts) -> Iterator[str]:

@@ -12,6 +12,7 @@ from reconciler.rollout.in_flight import keep_going
 from reconciler.rollout.promotion import settle
 from reconciler.rollout.recreate import make_room
 from reconciler.rollout.rejection import reject
+from reconciler.rollout.stable import describe_replicas
 
 
 def advance(draft: Draft, wanted: RevisionStatus) -> Decision:
@@ -57,7 +58,9 @@ def supersede(draft: Draft) -> None:
     if candidate is None:
         return
     draft.update(candidate_revision=None)
-    draft.forget(ConditionType.CACHED)
+    draft.forget(ConditionType.CACHED, ConditionType.MODEL_READY, ConditionType.EVALUATED)
+    if draft.stable is not None:  # what was said of the candidate's Pods is said of those that serve again
+        describe_replicas(draft, draft.stable)
     approval.withdraw(draft)
     draft.event(EventReason.CANDIDATE_SUPERSEDED, f"revision {candidate.hash} ({candidate.model}) was abandoned")
 

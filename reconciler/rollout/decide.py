@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from api.conditions import ConditionType, EventReason, Phase, Reason
-from api.keys import RETRY_ANNOTATION
 from api.status import RevisionStatus
-from reconciler.rollout import approval, candidate, recreate_rollback, stabilization, timing
+from reconciler.rollout import approval, candidate, queue, recreate_rollback, retry, stabilization, timing
 from reconciler.rollout.decision import Decision
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import Facts, Refusal, Resolution, ResolutionFailed, Resolved, TagMissing
-from reconciler.rollout.recreate import tell_restored
+from reconciler.rollout.recreate import is_stable_stopped, tell_restored
 from reconciler.rollout.rejection import hold_rejected
 from reconciler.rollout.retention import traffic_settled
-from reconciler.rollout.stable import describe_refusals, maintain, stack_plan
+from reconciler.rollout.stable import count_none, count_replicas, describe_refusals, maintain, stack_plan
 
 
 def decide(facts: Facts) -> Decision:
@@ -22,11 +23,12 @@ def decide(facts: Facts) -> Decision:
     tell_restored(draft)
     if facts.conflict is not None:
         return _conflict(draft, facts.conflict)
-    if facts.preflight is not None:
-        return _refuse(draft, facts.preflight)
-    _consume_retry(draft)
+    if facts.preflight is None:
+        retry.consume(draft)
     if rollback := recreate_rollback.advance(draft):
         return rollback
+    if facts.preflight is not None:
+        return _refuse(draft, facts.preflight)
     return _follow(draft, facts.resolution)
 
 
@@ -50,7 +52,11 @@ def _conflict(draft: Draft, message: str) -> Decision:
     draft.condition(ConditionType.DEGRADED, Reason.RESOURCE_CONFLICT, message, holds=True)
     if not draft.status.phase:
         draft.enter(Phase.PENDING)
-    return draft.decided(stack=None, requeue_after=timing.RECHECK_CONFLICT)
+    probe: tuple[str, ...] = ()
+    if draft.stable is not None:  # its Pods come and go all the same, and each needs its proof
+        count_replicas(draft, draft.stable)
+        probe = (draft.stable.hash,)
+    return draft.decided(stack=None, probe=probe, requeue_after=timing.RECHECK_CONFLICT)
 
 
 def _refuse(draft: Draft, refusal: Refusal) -> Decision:
@@ -60,27 +66,7 @@ def _refuse(draft: Draft, refusal: Refusal) -> Decision:
         draft.event(EventReason.CANDIDATE_REJECTED, f"{refusal.reason}: {refusal.message}")
     if draft.stable is not None:
         return _keep(draft)
-    draft.enter(Phase.FAILED)
-    draft.condition(ConditionType.READY, refusal.reason, refusal.message, holds=False)
-    return draft.decided(stack=stack_plan(draft))
-
-
-def _consume_retry(draft: Draft) -> None:
-    """A retry token clears a failed revision and an exhausted recovery exactly once (spec section 5.7)."""
-    token = draft.facts.model.metadata.annotations.get(RETRY_ANNOTATION)
-    if not token or token == draft.status.last_retry_token:
-        return
-    failed, recovery = draft.status.failed_revision, draft.status.store_recovery
-    if failed is not None and failed.hash == draft.facts.service_selects:
-        # Until its traffic has moved it is kept, and known; the token counts after that.
-        return
-    draft.update(last_retry_token=token)
-    exhausted = recovery is not None and recovery.exhausted
-    if failed is None and not exhausted:
-        draft.event(EventReason.RETRY_NOOP, "there is nothing failed to retry")
-        return
-    draft.update(failed_revision=None, store_recovery=None if exhausted else recovery)
-    draft.forget(ConditionType.DEGRADED)
+    return _without_revision(draft, refusal, Phase.FAILED)
 
 
 def _keep(draft: Draft, *, resolve: bool = False) -> Decision:
@@ -88,12 +74,22 @@ def _keep(draft: Draft, *, resolve: bool = False) -> Decision:
     return stabilization.watch(draft) or maintain(draft, resolve=resolve)
 
 
+def _without_revision(draft: Draft, refusal: Refusal, phase: Phase, *, resolve: bool = False) -> Decision:
+    """Nothing serves, and the candidate that was under way is abandoned: what is left of it goes."""
+    draft.enter(phase)
+    draft.condition(ConditionType.READY, refusal.reason, refusal.message, holds=False)
+    count_none(draft)
+    return draft.decided(stack=stack_plan(draft), resolve=resolve)
+
+
 def _await_resolution(draft: Draft) -> Decision:
     """The registry has not answered yet: nothing moves, what serves is kept."""
+    if draft.facts.refusals:
+        return _mend_first(draft)
+    if queue.is_waiting(draft):
+        return stabilization.watch(draft) or replace(queue.wait(draft), queued=False, resolve=True)
     if draft.stable is not None:
         return _keep(draft, resolve=True)
-    if draft.facts.refusals:
-        return _misconfigured(draft)
     if not draft.status.phase:
         draft.enter(Phase.PENDING)
         draft.condition(ConditionType.READY, Reason.RESOLVING, "asking the registry for the tag", holds=False)
@@ -106,36 +102,40 @@ def _unresolved(draft: Draft, refusal: Refusal, phase: Phase) -> Decision:
         draft.event(EventReason.CANDIDATE_REJECTED, f"{refusal.reason}: {refusal.message}")
     if draft.stable is not None:
         return _keep(draft, resolve=True)
-    draft.enter(phase)
-    draft.condition(ConditionType.READY, refusal.reason, refusal.message, holds=False)
-    # Nothing serves, and the candidate that was under way is abandoned: what is left of it goes.
-    return draft.decided(stack=stack_plan(draft), resolve=True)
+    return _without_revision(draft, refusal, phase, resolve=True)
 
 
 def _resolved(draft: Draft, wanted: RevisionStatus) -> Decision:
     draft.condition(ConditionType.RESOLVED, Reason.RESOLVED, f"{wanted.model} is sha256:{wanted.digest}", holds=True)
     _announce_runtime_update(draft)
-    serving = draft.stable is not None
-    if draft.facts.refusals and not serving:
-        return _misconfigured(draft)
-    if serving and (rollback := stabilization.watch(draft)):
+    if draft.facts.refusals and draft.stable is None:
+        return _mend_first(draft)
+    if rollback := stabilization.watch(draft):
         return rollback
     if draft.stable is not None and wanted.hash == draft.stable.hash:
         return _stable_path(draft, draft.stable, wanted)
     failed = draft.status.failed_revision
     if failed is not None and failed.hash == wanted.hash:
         return hold_rejected(draft)
-    if draft.facts.refusals or not traffic_settled(draft):
-        return maintain(draft)
-    return candidate.advance(draft, wanted)
+    if draft.facts.refusals:
+        return _mend_first(draft)
+    return candidate.advance(draft, wanted) if traffic_settled(draft) else maintain(draft)
 
 
-def _misconfigured(draft: Draft) -> Decision:
+def _mend_first(draft: Draft) -> Decision:
+    """Go no further until somebody mends what `refusals` name: what serves is kept, and so is what a candidate has.
+
+    One that the serving revision was stopped for gives way to it: until then nothing would serve.
+    """
+    if is_stable_stopped(draft):
+        candidate.supersede(draft)
+    if draft.stable is not None:
+        return _keep(draft)
     first = draft.facts.refusals[0]
     draft.enter(Phase.DEGRADED)
     draft.condition(ConditionType.READY, first.reason, first.message, holds=False)
     describe_refusals(draft)
-    return draft.decided(stack=None, requeue_after=timing.RECHECK_REFUSED)
+    return draft.decided(stack=stack_plan(draft), requeue_after=timing.RECHECK_REFUSED)
 
 
 def _stable_path(draft: Draft, stable: RevisionStatus, wanted: RevisionStatus) -> Decision:

@@ -34,14 +34,27 @@ def gate(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan) -> Decisio
 
 
 def _outcome(draft: Draft, candidate: RevisionStatus, facts: EvaluationFacts) -> EvaluationStatus | None:
-    """Return the result that counts: just measured, or recorded for the same revision, policy and data set."""
+    """Return the result that counts: just measured, or a pass recorded for the same revision, policy and data set."""
     if facts.outcome is not None:
         return facts.outcome
     recorded = draft.status.evaluation
-    if recorded is None or recorded.result is None or recorded.revision != candidate.hash:
+    if recorded is None or recorded.result is not EvaluationResult.PASSED or recorded.revision != candidate.hash:
+        return None
+    if _lacks_baseline(draft, candidate, recorded):
         return None
     current = (facts.policy_hash, facts.dataset_digest)
     return recorded if (recorded.policy_hash, recorded.dataset_digest) == current else None
+
+
+def _lacks_baseline(draft: Draft, candidate: RevisionStatus, recorded: EvaluationStatus) -> bool:
+    """Whether the result rests on less than can be measured now: nothing ran then to compare the candidate with."""
+    evaluation = draft.spec.rollout.evaluation
+    compares = evaluation is not None and _is_relative(evaluation) and draft.stable is not None
+    return compares and not _has_stopped_stable(draft, candidate) and not recorded.baseline_accuracy
+
+
+def _has_stopped_stable(draft: Draft, candidate: RevisionStatus) -> bool:
+    return draft.status.stable_stopped_for_revision == candidate.hash
 
 
 def _obstructed(
@@ -61,7 +74,8 @@ def _obstructed(
 
 def _score(draft: Draft, candidate: RevisionStatus, plan: RevisionPlan, facts: EvaluationFacts) -> Decision:
     if _overdue(draft):
-        return reject(draft, candidate, Reason.EVALUATION_TIMEOUT, "the candidate was not scored in time")
+        message = _with_trouble("the candidate was not scored in time", facts)
+        return reject(draft, candidate, Reason.EVALUATION_TIMEOUT, message)
     if _was_parked(draft):
         message = "the data set or the gates changed while the candidate waited; it is scored again"
         draft.condition(ConditionType.EVALUATED, Reason.DATASET_CHANGED, message, holds=False)
@@ -79,7 +93,7 @@ def _was_parked(draft: Draft) -> bool:
 
 
 def _announce(draft: Draft, candidate: RevisionStatus, facts: EvaluationFacts) -> None:
-    message = "the candidate is being scored"
+    message = _with_trouble("the candidate is being scored", facts)
     if draft.condition(ConditionType.EVALUATED, Reason.EVALUATION_RUNNING, message, holds=False):
         occasion = f"{candidate.hash} {facts.policy_hash} {facts.dataset_digest}"
         draft.event(EventReason.EVALUATION_STARTED, f"scoring revision {candidate.hash}", occasion=occasion)
@@ -89,11 +103,15 @@ def _announce(draft: Draft, candidate: RevisionStatus, facts: EvaluationFacts) -
         _announce_skipped_gates(draft, candidate)
 
 
+def _with_trouble(message: str, facts: EvaluationFacts) -> str:
+    return f"{message}; the last run: {facts.trouble}" if facts.trouble else message
+
+
 def _announce_skipped_gates(draft: Draft, candidate: RevisionStatus) -> None:
     evaluation = draft.spec.rollout.evaluation
     if evaluation is None or draft.stable is None or not _is_relative(evaluation):
         return
-    if draft.status.stable_stopped_for_revision == candidate.hash:
+    if _has_stopped_stable(draft, candidate):
         note = "gates relative to the serving revision are skipped: strategy Recreate has stopped it"
         draft.event(EventReason.EVALUATION_ON_HOLD, note, occasion=f"relative {candidate.hash}")
 

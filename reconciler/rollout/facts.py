@@ -148,12 +148,18 @@ class EvaluationFacts:
     """Waiting does not help: the data set is malformed."""
     outcome: EvaluationStatus | None = None
     """The scores and the verdict."""
+    trouble: str = ""
+    """Why the last run could not be ended; it is repeated."""
     by_deprecated_label: bool = False
     """The data set's Secret carries only the label that once opened every Secret."""
 
     def obstructed(self, obstacle: Refusal, *, hopeless: bool = False) -> EvaluationFacts:
         """Return these facts with what stands in the way."""
         return replace(self, obstacle=obstacle, hopeless=hopeless)
+
+    def troubled(self, trouble: str) -> EvaluationFacts:
+        """Return these facts with why the last run could not be ended."""
+        return replace(self, trouble=trouble)
 
     def concluded(self, outcome: EvaluationStatus) -> EvaluationFacts:
         """Return these facts with how the evaluation ended."""

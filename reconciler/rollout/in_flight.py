@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from api.conditions import ConditionType, Phase, Reason
 from api.status import RevisionStatus
+from reconciler.rollout.cache_guard import grow_store
 from reconciler.rollout.decision import Decision, RevisionPlan
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.stable import count_replicas, describe_ready, describe_refusals, stack_plan
@@ -28,6 +29,7 @@ def keep_going(  # noqa: PLR0913 - what is under way, and how it goes on
     else:
         count_replicas(draft, draft.stable)
         describe_ready(draft)
+        grow_store(draft)  # what it cannot follow, the candidate does
         probe = (draft.stable.hash, candidate.hash)
     describe_refusals(draft)
     return draft.decided(stack=stack_plan(draft, *plan), probe=probe, evaluate=evaluate, requeue_after=requeue_after)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from api.conditions import ConditionType, Phase, Reason
+from api.conditions import ConditionType, Phase, Reason, find_condition
 from reconciler.rollout import timing
 from reconciler.rollout.decision import Decision
 from reconciler.rollout.draft import Draft
@@ -21,6 +21,13 @@ def must_wait(draft: Draft) -> bool:
     if facts.rollout_limit == 0 or facts.admitted or draft.candidate is not None:
         return False
     return draft.status.previous_revision is None or draft.spec.rollout.stabilization_window == timedelta(0)
+
+
+def is_waiting(draft: Draft) -> bool:
+    """Whether the model stood in the line when it was last looked at."""
+    ready = find_condition(draft.status.conditions, ConditionType.READY)
+    queued = ready is not None and ready.reason == Reason.ROLLOUT_QUEUED
+    return queued and draft.status.phase is Phase.PENDING and draft.facts.rollout_limit > 0
 
 
 def wait(draft: Draft) -> Decision:

@@ -7,8 +7,7 @@ from api.status import FailedRevisionStatus, RevisionStatus
 from reconciler.rollout import approval, timing
 from reconciler.rollout.decision import Decision, RolloutResult
 from reconciler.rollout.draft import Draft
-from reconciler.rollout.stable import describe_ready, describe_replicas, recheck, stack_plan
-from reconciler.rollout.store_recovery import tend_store
+from reconciler.rollout.stable import count_none, describe_ready, describe_replicas, stack_plan, upkeep
 
 
 def failed_record(draft: Draft, revision: RevisionStatus, reason: Reason, message: str) -> FailedRevisionStatus:
@@ -45,14 +44,10 @@ def hold_rejected(draft: Draft) -> Decision:
         draft.enter(Phase.FAILED)
         draft.condition(ConditionType.READY, reason, failed.message, holds=False)
         draft.forget(ConditionType.MODEL_READY)
+        count_none(draft)
         return draft.decided(stack=stack_plan(draft), requeue_after=timing.RECHECK_READY)
     ready, _ = describe_replicas(draft, draft.stable)
     unrestored = reason is Reason.RECREATE_ROLLBACK_TIMEOUT and ready == 0
     draft.enter(Phase.FAILED if unrestored else Phase.ROLLED_BACK)
     describe_ready(draft, reason=Reason.CANDIDATE_REJECTED)
-    store_recheck = tend_store(draft)
-    return draft.decided(
-        stack=stack_plan(draft),
-        probe=(draft.stable.hash,),
-        requeue_after=min(recheck(draft), store_recheck),
-    )
+    return upkeep(draft)

@@ -8,6 +8,7 @@ from reconciler.rollout import timing
 from reconciler.rollout.cache_guard import guard_cache
 from reconciler.rollout.decision import Decision, RevisionPlan, StackPlan
 from reconciler.rollout.draft import Draft
+from reconciler.rollout.facts import PrefetchState, StoreState
 from reconciler.rollout.recreate import is_stable_stopped, is_stopped
 from reconciler.rollout.retention import kept_revision
 from reconciler.rollout.store_recovery import bears_mark, may_start_pods, needs_prefetch, tend_store
@@ -29,8 +30,11 @@ def serving_plan(draft: Draft, revision: RevisionStatus) -> RevisionPlan:
 
 
 def stack_plan(draft: Draft, *candidates: RevisionPlan) -> StackPlan:
-    """Plan the stack: the stable, what the window or the live Service still needs, and the given candidates."""
-    revisions = list(candidates)
+    """Plan the stack: the stable, what the window or the live Service still needs, and the given candidates.
+
+    A recorded candidate that is not among these goes no further, and keeps what it has.
+    """
+    revisions = list(candidates or _as_it_is(draft))
     if draft.stable is not None:
         revisions.insert(0, serving_plan(draft, draft.stable))
     kept = kept_revision(draft)
@@ -41,6 +45,21 @@ def stack_plan(draft: Draft, *candidates: RevisionPlan) -> StackPlan:
         revisions=tuple(revisions),
         selected=None if draft.stable is None else draft.stable.hash,
     )
+
+
+def _as_it_is(draft: Draft) -> tuple[RevisionPlan, ...]:
+    """Plan what the candidate in flight has come to, and nothing that is not there yet."""
+    candidate = draft.candidate
+    facts = None if candidate is None else draft.facts.of(candidate)
+    if candidate is None or facts is None or facts.store in {StoreState.ABSENT, StoreState.TERMINATING}:
+        return ()
+    has_job = facts.prefetch.state is not PrefetchState.ABSENT
+    return (RevisionPlan(revision=candidate, prefetch=has_job, serve=facts.serving.exists),)
+
+
+def count_none(draft: Draft) -> None:
+    """Record that no Pod is model-ready, for there is no revision left."""
+    draft.update(replicas=ReplicaStatus(desired=draft.spec.replicas, model_ready=0))
 
 
 def count_replicas(draft: Draft, revision: RevisionStatus) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from policy.file import SIZE_LIMIT
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.registry_policy import RegistryPolicy
 from reconciler.main import main
-from reconciler.policy_file import read_policy
+from reconciler.policy_file import read_policy, unenforced
 
 RULE = {rule.id: rule for rule in RULES}
 
@@ -60,6 +60,14 @@ def test_what_a_flag_permits_no_rule_forbids_by_itself(tmp_path: Path, flags: se
     assert (registries["allowed"], registries["registry"]) == (("mirror.example:8080",), "http://mirror.example:8080")
 
 
+def test_without_a_file_nothing_is_held_up() -> None:
+    configuration = unenforced(permitting({"images"}))
+    levels = {name: configuration.level(rule) for name, rule in RULE.items()}
+    assert set(levels.values()) == {Level.ADVISORY, Level.DISABLED}
+    assert levels["custom-image-allowed"] is Level.DISABLED
+    assert configuration.settings["model-registry-allowed"].model_dump()["allowed"] == ("mirror.example:8080",)
+
+
 def test_what_the_file_says_goes_before_the_flags(tmp_path: Path) -> None:
     everywhere = "rules: {registry-uses-tls: {level: mandatory}}"
     in_prod = "environments: {prod: {rules: {pod-restricted: {level: advisory}}}}"
@@ -89,3 +97,9 @@ def test_the_flag_says_what_is_wrong_before_anything_starts(tmp_path: Path) -> N
     assert result.exit_code == 2
     assert "--policy-config" in result.output
     assert "missing.yaml" in result.output
+
+
+def test_of_several_environments_one_has_to_be_named(tmp_path: Path) -> None:
+    with pytest.raises(PolicyConfigurationError, match="--policy-environment: dev, prod"):
+        policy(tmp_path, "environments: {dev: {}, prod: {}}")
+    assert policy(tmp_path, "environments: {dev: {}, prod: {}}", "prod").environment == "prod"

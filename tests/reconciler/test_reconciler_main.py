@@ -7,19 +7,25 @@ import json
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from api.keys import LEADER_LEASE
+from reconciler.controller.watched import PODS
 from reconciler.driver import DriverError
 from reconciler.kernel.certificates import CertificateError, CertificateFiles
+from reconciler.kernel.connection import API_CONNECTIONS
 from reconciler.kernel.errors import KernelError
 from reconciler.kernel.health import BindAddress
+from reconciler.kernel.lease import DEFAULT_LEASE, LeadershipLost
 from reconciler.main import _reasons
+from tests.fakes.apiserver import Request
 from tests.fakes.waiting import until
 from tests.reconciler.controller.bed import Bed, open_bed
 from tools.standin.registry import Registry
@@ -120,6 +126,94 @@ async def test_a_signal_ends_it_in_order(bed: Bed) -> None:
     assert bed.process is not None
     async with asyncio.timeout(10):
         await bed.process
+
+
+def holder(bed: Bed) -> str | None:
+    """Return who holds the Lease, "" after a release; None when there is none."""
+    lease = bed.server.object("coordination.k8s.io/v1", "leases", "platform", LEADER_LEASE)
+    return None if lease is None else str(lease["spec"]["holderIdentity"])
+
+
+@pytest.fixture
+async def leader(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> Bed:
+    """A reconciler that leads."""
+    monkeypatch.setenv("POD_NAMESPACE", "platform")
+    bed.options = replace(bed.options, leader_elect=True)
+    bed.declare()
+    bed.start()
+    await bed.run_until(lambda: bed.status.phase == "Ready")
+    return bed
+
+
+async def test_the_engine_has_ended_before_the_lease_is_released(leader: Bed) -> None:
+    holders = []
+    leader.driver.on_close = lambda _: holders.append(holder(leader))
+    us = holder(leader)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert leader.process is not None
+    await asyncio.wait_for(leader.process, 10)
+    assert holders[0] == us
+    assert holder(leader) == ""
+
+
+async def test_after_the_loss_of_the_lease_the_engine_ends_before_another_leads(leader: Bed) -> None:
+    periods: list[float | None] = []
+    leader.driver.on_close = periods.append
+    metadata = {"name": LEADER_LEASE, "namespace": "platform"}
+    taken = {"kind": "Lease", "metadata": metadata, "spec": {"holderIdentity": "another"}}
+    leader.server.put("coordination.k8s.io/v1", "leases", taken)
+    assert leader.process is not None
+    with pytest.raises(ExceptionGroup) as caught:
+        await asyncio.wait_for(leader.process, 10)
+    leader.process = None
+    assert caught.group_contains(LeadershipLost)
+    (seconds,) = periods
+    assert seconds is not None
+    assert DEFAULT_LEASE.renew_deadline + seconds < DEFAULT_LEASE.duration
+
+
+async def test_the_lease_does_not_wait_for_other_requests(leader: Bed) -> None:
+    def slow(request: Request) -> bool:
+        return "/pods/slow-" in request.path
+
+    leader.server.hang(matches=slow)
+    waiting = [asyncio.create_task(leader.parts.client.get(PODS, "default", f"slow-{n}")) for n in range(40)]
+    await until(lambda: sum(map(slow, leader.server.requests)) >= API_CONNECTIONS)
+    leader.server.remove("coordination.k8s.io/v1", "leases", "platform", LEADER_LEASE)
+    await until(lambda: holder(leader) is not None)
+    for each in waiting:
+        each.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+HANGING_CLI = """#!/bin/sh
+touch "{directory}/asked"
+exec cat "{directory}/pipe"
+"""
+
+
+async def test_a_signal_before_it_works_ends_it_at_once(bed: Bed, tmp_path: Path) -> None:
+    """Process 1 of a container is not ended by a signal that it has no answer to."""
+    cli, pipe = tmp_path / "pulumi", tmp_path / "pipe"
+    cli.write_text(HANGING_CLI.format(directory=tmp_path))
+    cli.chmod(0o755)
+    os.mkfifo(pipe)
+    plugin = tmp_path / f"plugins/resource-kubernetes-v{version('pulumi-kubernetes')}/pulumi-resource-kubernetes"
+    plugin.parent.mkdir(parents=True)
+    plugin.touch(0o755)
+    options = {
+        "--kubeconfig": bed.kubeconfig,
+        "--pulumi": cli,
+        "--pulumi-home": tmp_path,
+        "--state-backend": f"file://{tmp_path}/state",
+        "--work-directory": tmp_path / "work",
+        "--health-probe-bind-address": "0",
+    }
+    flags = [f"{name}={value}" for name, value in options.items()]
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "reconciler.main", *flags)
+    await until((tmp_path / "asked").exists, 30)
+    process.terminate()
+    assert await asyncio.wait_for(process.wait(), 10) == 128 + signal.SIGTERM
 
 
 async def test_another_namespace_is_not_ours(bed: Bed) -> None:

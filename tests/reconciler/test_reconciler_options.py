@@ -63,11 +63,20 @@ def parsed(*arguments: str, environment: Mapping[str, str] | None = None) -> Opt
         ["--runtime-version-policy=FollowOperator"],
         ["--watch-namespaces=one,two"],
         ["--zap-encoder=console", "--zap-log-level=debug"],
+        ["--zap-devel", "--zap-stacktrace-level=error", "--zap-time-encoding=rfc3339"],
+        ["--zap-devel=false"],
     ],
     ids=" ".join,
 )
 def test_every_flag_is_understood(arguments: list[str]) -> None:
     parsed(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"), [("debug", "debug"), ("info", "info"), ("error", "error"), ("panic", "error"), ("2", "debug")]
+)
+def test_every_level_of_zaps_own_flag_is_the_nearest_of_ours(said: str, meant: str) -> None:
+    assert parsed(f"--zap-log-level={said}").log_level == meant
 
 
 def test_what_is_not_said_has_its_documented_default() -> None:
@@ -149,6 +158,7 @@ def test_the_environment_speaks_where_the_command_line_is_silent() -> None:
         "--stack-deadline=1",
         "--zap-encoder=xml",
         "--zap-log-level=loud",
+        "--zap-log-level=0",
     ],
 )
 def test_an_invalid_value_is_refused_with_the_name_of_its_flag(argument: str) -> None:

@@ -17,6 +17,7 @@ from tools.model_checker.cluster import (
     with_pods,
 )
 from tools.model_checker.judge import Judge
+from tools.model_checker.obstacle import Obstacle
 from tools.model_checker.passes import restarted, settled
 from tools.model_checker.plan import next_writes
 from tools.model_checker.properties import write_violation
@@ -135,6 +136,8 @@ def _edits(judge: Judge, state: State) -> Iterator[tuple[str, State]]:
         yield label, state._replace(spec=after)
     for registry in Registry:
         yield f"the registry {registry.value}", state._replace(registry=registry)
+    for obstacle in Obstacle:
+        yield f"the spec has {obstacle.value}", state._replace(obstacle=obstacle)
 
 
 def _approvals(judge: Judge, state: State) -> Iterator[tuple[int, str]]:

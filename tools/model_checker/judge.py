@@ -18,6 +18,7 @@ from reconciler.rollout import (
     Facts,
     PrefetchFacts,
     PrefetchState,
+    Refusal,
     RevisionFacts,
     ServingFacts,
     StoreState,
@@ -25,11 +26,15 @@ from reconciler.rollout import (
 from reconciler.rollout.promotion import recent_promotion
 from tools.model_checker import clock
 from tools.model_checker.cluster import NOTHING, REPLICAS, Cluster, Job, Objects, Pods, Store
+from tools.model_checker.obstacle import Obstacle
 from tools.model_checker.plan import Plan, plan_of
 from tools.model_checker.scenario import INDEX, REVISIONS, Registry, Spec, answer, model_of, resolution
 from tools.model_checker.scoring import Scoring, scoring_facts
 from tools.model_checker.slot import Slot
 from tools.model_checker.state import State
+
+_NOT_ALLOWED = Refusal(reason=Reason.REGISTRY_NOT_ALLOWED, message="the registry is not allowed")
+_UNREADABLE = Refusal(reason=Reason.API_KEY_INVALID, message="the Secret is missing")
 
 Decide = Callable[[Facts], Decision]
 
@@ -59,6 +64,7 @@ class Question(NamedTuple):
     broken: bool
     scoring: Scoring
     slot: Slot
+    obstacle: Obstacle
 
 
 class Verdict(NamedTuple):
@@ -105,7 +111,7 @@ class Judge:
         self._statuses: list[DecisionModelStatus] = []
         self._numbers: dict[str, int] = {}
         self._verdicts: dict[Question, Verdict] = {}
-        self._answers: dict[tuple[Spec, Registry, int], int | Registry] = {}
+        self._answers: dict[tuple[Spec, Registry, int, int | None], int | Registry] = {}
         self._aged: dict[tuple[int, int], int] = {}
         self._known: dict[int, Known] = {}
         self._number(DecisionModelStatus(), 0)
@@ -144,7 +150,7 @@ class Judge:
 
     def verdict(self, state: State, view: Cluster) -> Verdict:
         """Decide about the DecisionModel of a state, with `view` of its objects."""
-        status, answered = state.status, self._answer(state.spec, state.registry, state.status)
+        status, answered = state.status, self._answer(state, view)
         looked_at = {answered, *self.known(status)}
         seen = tuple(
             _seen(objects, proved=proved_before(self._statuses[status], REVISIONS[index].hash) is not None)
@@ -153,16 +159,24 @@ class Judge:
             for index, objects in enumerate(view.revisions)
         )
         question = Question(
-            state.spec, answered, status, Cluster(seen, view.service), state.broken, state.scoring, state.slot
+            spec=state.spec,
+            answer=answered,
+            status=status,
+            view=Cluster(seen, view.service),
+            broken=state.broken,
+            scoring=state.scoring,
+            slot=state.slot,
+            obstacle=state.obstacle,
         )
         if question not in self._verdicts:
             self._verdicts[question] = self._judge(question)
         return self._verdicts[question]
 
-    def _answer(self, spec: Spec, registry: Registry, number: int) -> int | Registry:
-        key = (spec, registry, number)
+    def _answer(self, state: State, view: Cluster) -> int | Registry:
+        key = (state.spec, state.registry, state.status, view.service)
         if key not in self._answers:
-            self._answers[key] = answer(spec, registry, self._statuses[number])
+            selected = None if view.service is None else REVISIONS[view.service].hash
+            self._answers[key] = answer(state.spec, state.registry, self._statuses[state.status], selected)
         return self._answers[key]
 
     def _judge(self, question: Question) -> Verdict:
@@ -171,7 +185,9 @@ class Judge:
             Facts(
                 now=clock.NOW,
                 model=model_of(question.spec, before),
-                resolution=resolution(question.answer),
+                preflight=_NOT_ALLOWED if question.obstacle is Obstacle.MODEL else None,
+                resolution=None if question.obstacle is Obstacle.MODEL else resolution(question.answer),
+                refusals=(_UNREADABLE,) if question.obstacle is Obstacle.KEY else (),
                 revisions={REVISIONS[index].hash: _facts(view, index) for index in range(len(REVISIONS))},
                 service_selects=None if view.service is None else REVISIONS[view.service].hash,
                 evaluation=_evaluation(question, before),

@@ -10,6 +10,7 @@ from api.conditions import Phase
 from tools.model_checker.cluster import NOTHING, Pods, Store
 from tools.model_checker.fair import World, fair_round, undisturbed
 from tools.model_checker.judge import Judge
+from tools.model_checker.obstacle import Obstacle
 from tools.model_checker.scenario import NAMES
 from tools.model_checker.state import State
 from tools.model_checker.violation import Property, Violation
@@ -86,7 +87,8 @@ class Rest:
             yield Violation(Property.REST, "it rests with the Service not on the stable")
         if world is World.HELPFUL and not self._serves(state):
             yield Violation(Property.REST, "it rests without all Pods of the stable")
-        in_use = {known.stable, known.candidate if status.phase is Phase.AWAITING_PROMOTION else None}
+        waits = status.phase is Phase.AWAITING_PROMOTION or state.obstacle is Obstacle.KEY
+        in_use = {known.stable, known.candidate if waits else None}
         for index, objects in enumerate(state.cluster.revisions):
             if objects != NOTHING and index not in in_use:
                 yield Violation(Property.LEFTOVERS, f"it rests with objects of {NAMES[index]}")
@@ -94,12 +96,14 @@ class Rest:
     def _serves(self, state: State) -> bool:
         """Whether the stable has all its Pods, or a person has to act first (spec section 8.1).
 
-        No store is refilled beside a candidate, and one that waits for approval waits for ever.
+        No store is refilled beside a candidate, and one that waits for a person waits for ever.
         """
         known = self._judge.known(state.status)
-        stable = known.stable
-        if stable is None or known.candidate is not None or state.cluster.revisions[stable].pods is Pods.ALL_READY:
+        objects = NOTHING if known.stable is None else state.cluster.revisions[known.stable]
+        if known.stable is None or objects.pods is Pods.ALL_READY:
             return True
+        if known.candidate is not None:
+            return not objects.filled
         recovery = self._judge.status(state.status).store_recovery
         exhausted = recovery is not None and recovery.exhausted
-        return exhausted or state.cluster.revisions[stable].store is Store.TERMINATING
+        return exhausted or objects.store is Store.TERMINATING

@@ -10,7 +10,7 @@ from api.decisionmodel import DecisionModel
 from api.keys import PROMOTE_ANNOTATION, RETRY_ANNOTATION
 from api.status import DecisionModelStatus, RevisionStatus
 from reconciler.controller.revisions import known_digest
-from reconciler.rollout import ResolutionFailed, Resolved, TagMissing
+from reconciler.rollout import ResolutionFailed, Resolved, TagMissing, retry
 from reconciler.rollout.facts import Resolution
 from tools.model_checker.cluster import REPLICAS
 
@@ -71,12 +71,15 @@ class Spec(NamedTuple):
     approval: str = ""
 
 
-def answer(spec: Spec, registry: Registry, status: DecisionModelStatus) -> int | Registry:
+def answer(spec: Spec, registry: Registry, status: DecisionModelStatus, selected: str | None) -> int | Registry:
     """Return the revision that the spec resolves to, or how the registry disappoints.
 
-    A digest that is recorded already needs no registry.
+    A digest that is recorded already needs no registry, and neither does a rejected one that nobody wants retried.
     """
-    digest = known_digest(model_of(spec, status).spec, status)
+    model, failed = model_of(spec, status), status.failed_revision
+    digest = known_digest(model.spec, status)
+    if digest is None and failed is not None and failed.model == model.spec.model and not retry.is_due(model, selected):
+        digest = failed.digest
     if digest is not None:
         return next(index for index, each in enumerate(REVISIONS) if each.digest == digest)
     if registry in (Registry.MISSING, Registry.FAILING):

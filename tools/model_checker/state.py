@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tools.model_checker.cluster import NOTHING, Cluster
+from tools.model_checker.obstacle import Obstacle
 from tools.model_checker.plan import Plan
 from tools.model_checker.scenario import REVISIONS, Registry, Spec
 from tools.model_checker.scoring import Scoring
@@ -27,6 +28,7 @@ class State(NamedTuple):
         owed: Whether the last persisted promotion was not told yet.
         scoring: The evaluation, where there is one.
         slot: The rollout slot that others want, too.
+        obstacle: What a person has to mend before anything goes further.
     """
 
     spec: Spec
@@ -41,6 +43,7 @@ class State(NamedTuple):
     owed: bool = False
     scoring: Scoring = Scoring()
     slot: Slot = Slot.UNLIMITED
+    obstacle: Obstacle = Obstacle.NONE
 
     @property
     def view(self) -> Cluster:

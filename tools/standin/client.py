@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
 import signal
 import sys
 import time
@@ -161,12 +162,14 @@ def main() -> int:
     parser.add_argument("url", help="where to ask, e.g. http://support-router.default.svc:11435/v1/systemone")
     parser.add_argument("--every", type=float, default=0.05, metavar="SECONDS", help="pause between starts (0.05)")
     parser.add_argument("--timeout", type=float, default=5.0, metavar="SECONDS", help="per request (5)")
-    parser.add_argument("--key", action="append", help="API key; given again, the one to use once that is refused")
+    key_help = "environment variable with an API key; given again, with the one to use once that is refused"
+    parser.add_argument("--key-from", action="append", default=[], metavar="VARIABLE", help=key_help)
     arguments = parser.parse_args()
     received: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signum, _frame: received.append(signum))
-    ask_once = partial(ask_with_newest, urllib.parse.urlsplit(arguments.url), arguments.key or [""], arguments.timeout)
+    keys = [os.environ[variable] for variable in arguments.key_from] or [""]
+    ask_once = partial(ask_with_newest, urllib.parse.urlsplit(arguments.url), keys, arguments.timeout)
     tally = keep_asking(ask_once, arguments.every, lambda: bool(received), lambda line: print(line, flush=True))
     return 1 if tally.failed else 0
 

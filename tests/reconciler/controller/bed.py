@@ -106,14 +106,18 @@ class Bed:
         """Start the reconciler."""
         self.driver = FakeDriver(self.server, self.driver.states)
         configuration = load_configuration(self.kubeconfig)
-        client = KubernetesClient(
-            open_api_client(configuration, "tests"),
-            open_watch_client(configuration, "tests"),
-            field_manager="decisionmodel-status",
-            timing=self.clock.timing(),
+        client, lease_client = (
+            KubernetesClient(
+                open_api_client(configuration, "tests"),
+                open_watch_client(configuration, "tests"),
+                field_manager="decisionmodel-status",
+                timing=self.clock.timing(),
+            )
+            for _ in range(2)
         )
         connections = Connections(
             client=client,
+            lease_client=lease_client,
             driver=self.driver,
             runtimes=RuntimeClient(port=self.runtimes.port),
             timing=self.clock.timing(),

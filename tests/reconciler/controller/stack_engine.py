@@ -43,6 +43,8 @@ class Trouble:
     message: str = "injected"
     after: int = 0
     times: float = 1
+    error: Exception | None = None
+    """Raised instead: what a driver promises never to do."""
 
 
 class FakeDriver(StackDriver):
@@ -55,12 +57,14 @@ class FakeDriver(StackDriver):
         self.trouble: list[Trouble] = []
         self.hanging = 0
         self.before_write: Callable[[], Awaitable[None]] = _nothing
+        self.on_close: Callable[[float | None], None] = lambda _: None
+        """Told how long operations had to save their state."""
 
     async def start(self) -> None:
         """Nothing to warm up."""
 
-    async def close(self, grace_seconds: float) -> None:
-        """Nothing to end."""
+    async def close(self, grace_seconds: float, save_seconds: float | None = None) -> None:  # noqa: ARG002 - the driver's
+        self.on_close(save_seconds)
 
     async def stacks(self) -> tuple[str, ...]:
         return tuple(sorted(self.states))
@@ -111,6 +115,8 @@ class FakeDriver(StackDriver):
         return None
 
     async def _fail(self, trouble: Trouble) -> Failure:
+        if trouble.error is not None:
+            raise trouble.error
         if trouble.reason is None:
             self.hanging += 1
             try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.controller.watched import DEPLOYMENTS
+from reconciler.controller.watched import DEPLOYMENTS, PODS
 from tests.reconciler.controller.bed import Bed, Object
 
 pytestmark = pytest.mark.anyio
@@ -140,3 +140,41 @@ async def test_secrets_are_read_by_name_only(bed: Bed) -> None:
     await bed.rolled_out(**KEYED)
     paths = {request.path for request in bed.server.requests if "secrets" in request.path}
     assert paths == {"/api/v1/namespaces/default/secrets/key"}
+
+
+@pytest.mark.parametrize("name", ["team/key", "..", "50%"])
+@pytest.mark.parametrize(
+    ("field", "reference", "reason"),
+    [("auth", "apiKeySecretRef", "APIKeyInvalid"), ("cache", "downloadTokenSecretRef", "DownloadTokenInvalid")],
+)
+async def test_a_secret_of_an_impossible_name_is_one_that_is_missing(
+    bed: Bed, field: str, reference: str, reason: str, name: str
+) -> None:
+    stable = await bed.rolled_out()
+    spec: dict[str, Any] = {field: {reference: {"name": name, "key": "key"}}}
+    bed.declare(**spec)
+    await bed.settle()
+    assert bed.condition("Degraded")[:2] == ("True", reason)
+    assert bed.status.observed_generation == bed.model.metadata.generation
+    assert (bed.status.phase, bed.selected) == ("Ready", stable)
+    bed.remove(PODS, bed.pods[0]["metadata"]["name"])
+    await bed.settle()
+    await bed.advance(5)
+    assert bed.gate() == ("True", "ModelReady"), "what runs without a key is proved without one"
+
+
+async def test_a_parked_candidate_keeps_everything_while_its_key_cannot_be_read(bed: Bed) -> None:
+    bed.put_secret("key", "k")
+    await bed.rolled_out(**KEYED)
+    bed.declare(model="laya:en-better", rollout={"promotion": "Manual"}, **KEYED)
+    await bed.settle()
+    assert bed.status.phase == "AwaitingPromotion"
+    before = bed.children
+    bed.remove_secret("key")
+    await bed.advance(61)
+    assert bed.condition("Degraded")[:2] == ("True", "APIKeyInvalid")
+    assert bed.children == before
+    bed.put_secret("key", "k")
+    await bed.advance(61)
+    assert bed.status.phase == "AwaitingPromotion"
+    assert bed.events.count("PrefetchStarted") == 2

@@ -304,3 +304,32 @@ async def test_evidence_that_cannot_be_written_yet_delays_the_verdict_and_nothin
     assert bed.status.phase == "Ready"
     assert bed.status.stable_revision is not None
     assert bed.status.stable_revision.hash != stable
+
+
+async def test_a_data_set_of_an_impossible_name_is_one_that_is_missing(bed: Bed) -> None:
+    reference = {"configMapRef": {"name": "team/golden", "key": "cases"}}
+    bed.declare(rollout={"evaluation": {**GATE, "datasetRef": reference}})
+    await bed.settle()
+    assert bed.condition("Evaluated")[:2] == ("False", "DatasetNotFound")
+    await bed.advance(601)
+    assert bed.status.phase == "Failed"
+
+
+async def test_why_nothing_could_be_asked_is_told_in_the_condition_and_once_a_run_in_the_log(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
+    put_dataset(bed, cases(10))
+
+    def refuse(runtime: FakeRuntime) -> None:
+        runtime.decide = lambda _: (500, {"error": {"code": "internal", "message": "broken"}})
+
+    bed.kubelet.adjust = refuse
+    bed.declare(rollout={"evaluation": GATE})
+    await bed.settle()
+    await bed.advance(12)
+    assert "500" in bed.condition("Evaluated")[2]
+    assert "scoring revision" in caplog.text
+    await bed.advance(601)
+    assert bed.status.phase == "Failed"
+    assert bed.condition("Ready")[1] == "EvaluationTimeout"
+    assert "500" in bed.condition("Ready")[2]

@@ -39,3 +39,19 @@ async def test_a_refused_growth_is_told_once_and_blocks_nothing(bed: Bed) -> Non
     assert bed.condition("Degraded")[1] == "CacheSpecImmutable"
     assert bed.get(DEPLOYMENTS, f"router-{revision}")["spec"]["replicas"] == 2
     assert refused.remaining == 99
+
+
+async def test_what_was_refused_is_asked_for_again_later_and_told_until_it_is_granted(bed: Bed) -> None:
+    revision = await bed.rolled_out()
+    bed.server.fail(403, matches=is_growth, times=2)
+    bed.declare(cache={"size": "20Gi"})
+    await bed.settle()
+    await bed.advance(310)
+    assert size_of(bed, revision) == "10Gi"
+    writes = len(bed.status_writes)
+    await bed.advance(200)
+    assert bed.condition("Degraded")[1] == "CacheSpecImmutable"
+    assert len(bed.status_writes) == writes
+    await bed.advance(120)
+    assert size_of(bed, revision) == "20Gi"
+    assert bed.condition("Degraded") == ("", "", "")

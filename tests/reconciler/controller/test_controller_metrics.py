@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from api.conditions import Phase
 from api.decisionmodel import DecisionModel
-from api.status import DecisionModelStatus, ReplicaStatus, RevisionStatus
+from api.status import DecisionModelStatus, EvaluationStatus, ReplicaStatus, RevisionStatus
 from reconciler.controller.metrics import ControllerMetrics
 from reconciler.kernel.resources import ObjectKey
 from reconciler.rollout import RolloutResult
@@ -118,3 +118,22 @@ def test_no_label_carries_a_revisions_hash(registry: CollectorRegistry, metrics:
     assert "0" * 16 not in {
         value for family in registry.collect() for sample in family.samples for value in sample.labels.values()
     }
+
+
+def test_series_begin_with_zero_so_that_the_first_increase_is_seen(
+    registry: CollectorRegistry, metrics: ControllerMetrics
+) -> None:
+    metrics.describe(KEY, DecisionModelStatus(phase=Phase.READY))
+    for name, result in (("rollouts", "rolled_back"), ("rollouts", "failed"), ("probe_results", "digest_mismatch")):
+        assert registry.get_sample_value(f"decisionmodel_{name}_total", {**MODEL, "result": result}) == 0.0
+
+
+def test_a_figure_that_the_last_evaluation_lacks_has_no_series(
+    registry: CollectorRegistry, metrics: ControllerMetrics
+) -> None:
+    first = EvaluationStatus(revision="1" * 16, accuracy="0.9000", ece="0.3000", macro_f1="0.8000")
+    for evaluation in (first, EvaluationStatus(revision="2" * 16, accuracy="0.9500")):
+        metrics.describe(KEY, DecisionModelStatus(phase=Phase.READY, evaluation=evaluation))
+    assert registry.get_sample_value("decisionmodel_evaluation_accuracy", MODEL) == 0.95
+    assert registry.get_sample_value("decisionmodel_evaluation_ece", MODEL) is None
+    assert registry.get_sample_value("decisionmodel_evaluation_macro_f1", MODEL) is None

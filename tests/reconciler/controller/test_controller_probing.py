@@ -235,7 +235,9 @@ async def test_a_crash_loop_after_a_promotion_leads_back(bed: Bed) -> None:
     assert bed.sample("decisionmodel_rollouts_total", result="rolled_back_after_promotion") == 1.0
 
 
-async def test_a_gate_that_cannot_be_written_is_not_tried_without_pause(bed: Bed) -> None:
+async def test_a_gate_that_cannot_be_written_is_told_and_not_tried_without_pause(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
     await bed.rolled_out()
     await bed.advance(30)
     bed.server.fail(403, matches=lambda request: "/pods/" in request.path and request.method == "PATCH")
@@ -244,6 +246,7 @@ async def test_a_gate_that_cannot_be_written_is_not_tried_without_pause(bed: Bed
     assert len(gate_writes(bed)) == 2
     await bed.advance(4.1)
     assert len(gate_writes(bed)) == 3
+    assert "could not be kept up" in caplog.text
 
     bed.server.faults.clear()
     await bed.advance(4.1)

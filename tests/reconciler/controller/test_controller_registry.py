@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.reconciler.controller.bed import Bed
@@ -166,3 +168,50 @@ async def test_the_registry_gets_one_request_without_credentials(bed: Bed) -> No
     await bed.rolled_out()
     assert [request.path for request in bed.registry.requests] == ["/v2/library/laya/manifests/en"]
     assert bed.registry.requests[0].header("Authorization") is None
+
+
+@pytest.mark.parametrize("edit", [{}, {"model": "laya:en-better"}], ids=["the same model", "another model"])
+async def test_a_version_that_cannot_run_asks_the_registry_nothing(bed: Bed, edit: dict[str, Any]) -> None:
+    stable = await bed.rolled_out()
+    before = asked(bed)
+    bed.declare(runtimeVersion="0.5.0", **edit)
+    await bed.settle()
+    await bed.advance(61)
+    assert bed.condition("Degraded")[:2] == ("True", "RuntimeVersionUnsupported")
+    assert (bed.status.phase, bed.selected, asked(bed)) == ("Ready", stable, before)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [{"annotations": {"decisionmodel.io/retry": "again"}}, {"resources": {"requests": {"cpu": "2"}}}],
+    ids=["a retry", "another revision"],
+)
+async def test_whoever_tries_again_after_a_rejection_gets_what_the_tag_stands_for_now(
+    bed: Bed, again: dict[str, Any]
+) -> None:
+    bed.kubelet.prefetch = lambda _: Failed()
+    bed.declare()
+    await bed.settle()
+    assert bed.status.phase == "Failed"
+    bed.registry.move_tag("laya:en", "laya:en-better")
+    bed.kubelet.prefetch = lambda _: None
+    bed.declare(**again)
+    await bed.settle()
+    assert bed.status.phase == "Ready"
+    assert bed.status.stable_revision is not None
+    assert bed.status.stable_revision.digest == bed.registry.digest("laya:en-better")
+    assert asked(bed) == 2
+
+
+async def test_an_answer_that_waited_for_something_else_is_asked_for_again(bed: Bed) -> None:
+    await bed.rolled_out()
+    token = {"downloadTokenSecretRef": {"name": "token", "key": "token"}}
+    bed.declare(model="laya:multilingual", cache=token)
+    await bed.settle()
+    assert bed.condition("Degraded")[1] == "DownloadTokenInvalid"
+    bed.registry.move_tag("laya:multilingual", "laya:en-better")
+    await bed.advance(122)
+    bed.put_secret("token", "t", label="decisionmodel.io/download-token", key="token")
+    await bed.advance(61)
+    assert bed.status.stable_revision is not None
+    assert bed.status.stable_revision.digest == bed.registry.digest("laya:en-better")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from api.conditions import Reason
+from api.decisionmodel import DecisionModel
+from api.keys import RETRY_ANNOTATION
 from api.spec import DecisionModelSpec
 from api.status import DecisionModelStatus, FailedRevisionStatus, RevisionStatus
 from components.program import ProviderSettings
@@ -15,6 +17,7 @@ from reconciler.controller.revisions import (
     ChosenImage,
     choose_image,
     known_digest,
+    known_resolution,
     preflight,
     recognise,
     runtime_update,
@@ -42,16 +45,43 @@ def rejected(revision: RevisionStatus) -> FailedRevisionStatus:
     return FailedRevisionStatus(**dict(revision), reason="PrefetchFailed")
 
 
-def test_a_digest_comes_from_the_spec_then_stable_then_candidate_then_the_rejected_one() -> None:
-    stable, candidate, failed = wanted("b"), wanted("c"), rejected(wanted("d"))
-    status = DecisionModelStatus(stable_revision=stable, candidate_revision=candidate, failed_revision=failed)
+def test_a_digest_comes_from_the_spec_then_stable_then_candidate() -> None:
+    status = DecisionModelStatus(stable_revision=wanted("b"), candidate_revision=wanted("c"))
     assert known_digest(spec(digest="a" * 64), status) == "a" * 64
     assert known_digest(spec(), status) == "b" * 64
     status = status.model_copy(update={"stable_revision": None})
     assert known_digest(spec(), status) == "c" * 64
-    status = status.model_copy(update={"candidate_revision": None})
-    assert known_digest(spec(), status) == "d" * 64
     assert known_digest(spec(), DecisionModelStatus()) is None
+
+
+def rejected_model(failed: FailedRevisionStatus, annotations: dict[str, str], **fields: Any) -> DecisionModel:
+    """A DecisionModel whose revision was rejected, and that was edited and annotated since."""
+    metadata = {"name": "router", "namespace": "default", "annotations": annotations}
+    model = DecisionModel.model_validate({"metadata": metadata, "spec": {"model": "laya:en", **fields}})
+    return model.model_copy(update={"status": DecisionModelStatus(failed_revision=failed, last_retry_token="1")})
+
+
+@pytest.mark.parametrize(
+    ("annotations", "selected", "fields", "known"),
+    [
+        pytest.param({}, None, {}, True, id="nothing changed"),
+        pytest.param({RETRY_ANNOTATION: "1"}, None, {}, True, id="retried before"),
+        pytest.param({RETRY_ANNOTATION: "2"}, None, {}, False, id="retry"),
+        pytest.param({RETRY_ANNOTATION: "2"}, "failed", {}, True, id="retry before its traffic has moved"),
+        pytest.param({}, None, {"device": "cuda"}, False, id="another device"),
+        pytest.param({}, None, {"model": "laya:multilingual"}, False, id="another model"),
+        pytest.param({}, None, {"replicas": 2}, True, id="an edit that makes no revision"),
+    ],
+)
+def test_a_rejected_revision_is_known_until_the_spec_or_the_retry_annotation_asks_anew(
+    annotations: dict[str, str], selected: str | None, fields: dict[str, Any], known: bool
+) -> None:
+    failed = rejected(wanted("d"))
+    model = rejected_model(failed, annotations, **fields)
+    image = choose_image(model.spec, None, SETTINGS)
+    assert isinstance(image, ChosenImage)
+    found = known_resolution(model, failed.hash if selected else None, image, SETTINGS)
+    assert (found.revision.hash if found else None) == (failed.hash if known else None)
 
 
 @pytest.mark.parametrize("spelling", ["laya:multilingual", "LAYA:en", "library/laya:en"])
@@ -104,6 +134,7 @@ def test_what_is_part_of_a_revision_makes_another_one(fields: dict[str, Any]) ->
         ({"model": "other.example/library/laya:en"}, SETTINGS, Reason.REGISTRY_NOT_ALLOWED),
         ({"model": "http://ollaya.dev/library/laya:en"}, SETTINGS, Reason.REGISTRY_NOT_ALLOWED),
         ({"image": "own.example/runtime:1"}, SETTINGS, Reason.IMAGE_OVERRIDE_NOT_ALLOWED),
+        ({"image": ""}, SETTINGS, None),
         ({"image": "own.example/runtime:1"}, replace(SETTINGS, allow_image_override=True), None),
     ],
 )
@@ -151,3 +182,7 @@ def test_an_update_is_offered_to_older_runtimes_only() -> None:
     assert runtime_update(None, SETTINGS) is None
     own = replace(SETTINGS, allow_image_override=True)
     assert runtime_update(wanted(image="own.example/runtime:1", settings=own), SETTINGS) is None
+
+
+def test_an_empty_image_is_none_as_templates_write_it() -> None:
+    assert wanted(image="").hash == wanted().hash

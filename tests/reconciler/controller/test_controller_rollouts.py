@@ -265,3 +265,11 @@ async def test_an_api_server_that_fails_delays_a_pass_and_loses_nothing(bed: Bed
     bed.server.faults.clear()
     await bed.advance(2)
     assert bed.status.phase == "Ready"
+
+
+async def test_a_process_that_takes_over_describes_models_that_do_not_change(bed: Bed) -> None:
+    await bed.rolled_out()
+    await bed.advance(300)
+    await bed.restart()
+    assert bed.sample("decisionmodel_phase", phase="Ready") == 1.0
+    assert bed.sample("decisionmodel_model_ready_replicas") == 1.0

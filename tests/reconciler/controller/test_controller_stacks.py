@@ -8,7 +8,7 @@ from copy import deepcopy
 import pytest
 
 from reconciler.controller.watched import CLAIMS, DEPLOYMENTS, JOBS, PODS, SERVICES
-from reconciler.driver import FailureReason, OperationKind
+from reconciler.driver import DriverClosedError, FailureReason, Operation, OperationKind, Outcome
 from tests.reconciler.controller.bed import KEY, Bed, Object
 from tests.reconciler.controller.stack_engine import Trouble
 
@@ -42,6 +42,35 @@ async def test_a_failure_that_may_pass_is_retried_with_growing_pauses(bed: Bed) 
     await bed.advance(33)
     assert bed.status.phase == "Ready"
     assert "could not be converged" not in str(bed.status.conditions)
+
+
+async def test_an_error_that_nobody_foresaw_is_a_failure_like_any_other(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
+    bed.driver.trouble = [Trouble(FailureReason.UNKNOWN, error=ZeroDivisionError("a bug"), times=4)]
+    bed.declare()
+    await bed.settle()
+    assert len(bed.driver.performed) == 1
+    assert "Unknown: ZeroDivisionError('a bug')" in bed.condition("Cached")[2]
+    assert "Traceback" in caplog.text
+    assert await pauses_between_operations(bed, 3) == [1, 2, 4]
+    await bed.advance(9)
+    assert bed.status.phase == "Ready"
+
+
+async def test_a_stack_that_could_not_be_dropped_is_in_the_log(
+    bed: Bed, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bed.rolled_out()
+
+    async def refuse(_: Operation) -> Outcome:
+        raise DriverClosedError("the driver is closed")
+
+    monkeypatch.setattr(bed.driver, "run", refuse)
+    bed.delete()
+    await bed.settle()
+    assert "stays until the next start" in caplog.text
+    assert "the driver is closed" in caplog.text
 
 
 async def test_a_failure_that_stays_is_retried_after_five_minutes(bed: Bed) -> None:
@@ -353,3 +382,16 @@ async def test_operations_are_counted_by_kind_and_result(bed: Bed) -> None:
     assert value(total, {"kind": "Up", "result": "Locked"}) == 1.0
     assert (value(total, {"kind": "Up", "result": "succeeded"}) or 0) >= 1.0
     assert (value("decisionmodel_stack_operation_duration_seconds_count", {"kind": "Up"}) or 0) >= 2.0
+
+
+async def test_a_failure_is_told_no_longer_once_nothing_differs(bed: Bed) -> None:
+    stable = await bed.rolled_out()
+    await bed.advance(400)
+    bed.driver.trouble = [Trouble(FailureReason.REFUSED, "denied by quota", times=10_000)]
+    bed.declare(model="laya:en-better")
+    await bed.settle()
+    bed.declare()
+    await bed.settle()
+    await bed.advance(61)
+    assert bed.condition("Degraded") == ("", "", "")
+    assert (bed.status.phase, bed.selected) == ("Ready", stable)

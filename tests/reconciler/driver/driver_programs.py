@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,12 @@ def declare_components_when_told(count: int, running: Path, go: Path) -> None:
         # The file is another process's to make, which sets no event here.
         time.sleep(0.01)
     declare_components(count)
+
+
+def load_after(gate: Path) -> Callable[[], None]:
+    """Return a program once somebody has opened and closed a named pipe."""
+    gate.read_bytes()
+    return declare_nothing
 
 
 def kill_own_process() -> None:

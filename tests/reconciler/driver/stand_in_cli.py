@@ -59,7 +59,7 @@ def _answer(answer: dict[str, Any]) -> int:
     if answer.get("ignore_sigterm"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     elif "exit_on_sigterm" in answer:
-        signal.signal(signal.SIGTERM, lambda *_: os._exit(answer["exit_on_sigterm"]))
+        signal.signal(signal.SIGTERM, lambda *_: _save_and_exit(answer["exit_on_sigterm"]))
     if answer.get("provider"):
         _start_provider()
     if "events" in answer:
@@ -73,6 +73,11 @@ def _answer(answer: dict[str, Any]) -> int:
     if answer.get("kill_self"):
         os.kill(os.getpid(), signal.SIGKILL)
     return int(answer.get("exit", 0))
+
+
+def _save_and_exit(code: int) -> None:
+    (HOME / "saved").touch()
+    os._exit(code)
 
 
 def _start_provider() -> None:

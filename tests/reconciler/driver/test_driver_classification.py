@@ -37,6 +37,27 @@ def ended(exit_code: int = 255, stderr: str = "", ending: Ending = Ending.EXITED
             ),
             FailureReason.INVALID_OBJECT,
         ),
+        (
+            (
+                'PersistentVolumeClaim "fraud" is invalid: spec: Forbidden: spec is immutable after creation except '
+                "resources.requests and volumeAttributesClassName for bound claims"
+            ),
+            FailureReason.INVALID_OBJECT,
+        ),
+        (
+            (
+                'Deployment.apps "fraud" is invalid: spec.strategy.rollingUpdate: Forbidden: may not be specified when '
+                "strategy `type` is 'Recreate'"
+            ),
+            FailureReason.INVALID_OBJECT,
+        ),
+        (
+            (
+                'Deployment.apps "fraud" is invalid: spec.template.spec.containers[0].livenessProbe.timeoutSeconds: '
+                "Invalid value: 0: must be greater than 0"
+            ),
+            FailureReason.INVALID_OBJECT,
+        ),
         ('resource fraud was not successfully created: services "fraud" already exists', FailureReason.API_CONFLICT),
         ('admission webhook "deny.example.com" denied the request: no', FailureReason.INVALID_OBJECT),
         (

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from reconciler.driver import (
     Outcome,
     StackDriver,
     UnpicklableProgramError,
+    housekeeping,
 )
 from reconciler.driver.errors import WorkerLostError
 from tests.reconciler.driver import driver_programs
@@ -253,6 +257,89 @@ def test_closing_stops_what_outlives_the_grace(stand_in: StandIn) -> None:
     assert not any(map(exists, own | {call["pid"] for call in stand_in.calls()}))
 
 
+def test_closing_waits_for_what_cancelled_calls_left_running(stand_in: StandIn) -> None:
+    """Whoever releases the Lease after that leaves no writer behind."""
+    stand_in.answers(up=[{"wait_for": "never", "ignore_sigterm": True}])
+
+    async def use(driver: StackDriver) -> None:
+        running = asyncio.create_task(driver.run(make_operation()))
+        await until((stand_in.directory / "never.waiting").exists)
+        running.cancel()
+        await asyncio.wait([running])
+        (call,) = stand_in.calls()
+        assert exists(call["pid"])
+        await driver.close(grace_seconds=0)
+        assert not exists(call["pid"])
+
+    stand_in.run_fresh(use)
+
+
+def test_closing_again_hurries_what_is_being_stopped(stand_in: StandIn) -> None:
+    """A Lease may be lost while a clean end waits for the engine."""
+    stand_in.answers(up=[{"wait_for": "never", "ignore_sigterm": True}])
+
+    async def use(driver: StackDriver) -> Outcome:
+        running = asyncio.create_task(driver.run(make_operation()))
+        await until((stand_in.directory / "never.waiting").exists)
+        closing = asyncio.create_task(driver.close(grace_seconds=0))
+        await asyncio.sleep(0)
+        await asyncio.wait_for(driver.close(0, save_seconds=0.1), 10)
+        await closing
+        return await running
+
+    assert reason_of(stand_in.run_fresh(use, grace_seconds=30)) is FailureReason.INTERRUPTED
+    assert not any(exists(call["pid"]) for call in stand_in.calls())
+
+
+def test_what_is_stopped_leaves_old_history_to_the_next_operation(stand_in: StandIn, states: Path) -> None:
+    stack = "shop.fraud.1a2b3c4d"
+    (states / f"{stack}.json").touch()
+    history = states.parents[1] / "history/decisionmodel" / stack
+    history.mkdir(parents=True)
+    for time in range(5):
+        (history / f"{stack}-{time}.history.json.gz").touch()
+    stand_in.answers(up=[{"wait_for": "never", "exit_on_sigterm": 8}])
+
+    async def use(driver: StackDriver) -> None:
+        running = asyncio.create_task(driver.run(make_operation()))
+        await until((stand_in.directory / "never.waiting").exists)
+        await driver.close(grace_seconds=0)
+        await running
+
+    stand_in.run_fresh(use)
+    assert len(names(history)) == 5
+
+
+def test_what_is_stopped_while_its_program_is_loaded_starts_no_process(stand_in: StandIn, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+
+    async def use(driver: StackDriver) -> Outcome:
+        running = asyncio.create_task(driver.run(make_operation(program=SlowlyLoadedProgram(gate))))
+        # Opens once the worker has begun to load.
+        opened = await asyncio.to_thread(gate.open, "w")
+        closing = asyncio.create_task(driver.close(grace_seconds=0))
+        await asyncio.sleep(0)
+        with no_cli(stand_in):
+            opened.close()
+            await closing
+        return await running
+
+    assert reason_of(stand_in.run_fresh(use)) is FailureReason.INTERRUPTED
+
+
+class SlowlyLoadedProgram:
+    """Comes back from its pickle once somebody has opened and closed the gate."""
+
+    def __init__(self, gate: Path) -> None:
+        self.gate = gate
+
+    def __call__(self) -> None: ...
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return driver_programs.load_after, (self.gate,)
+
+
 def test_a_driver_that_was_not_started_refuses(stand_in: StandIn) -> None:
     with pytest.raises(DriverClosedError):
         stand_in.runner.run(StackDriver(stand_in.settings).run(make_operation()))
@@ -475,6 +562,98 @@ def test_temporary_directories_go_with_their_operation(stand_in: StandIn) -> Non
     temporary = Path(call["environment"]["TMPDIR"])
     assert temporary.parent == stand_in.settings.temporary_directory
     assert list(stand_in.settings.temporary_directory.iterdir()) == []
+
+
+def test_half_written_files_stay_until_the_first_operation(stand_in: StandIn, states: Path) -> None:
+    """Only who holds the Lease operates; before that, another may be writing them."""
+    remains = [states / name for name in ("a.json.gz.attrs", "a.json.gz.18a.tmp")]
+    for file in remains:
+        file.touch()
+
+    async def use(driver: StackDriver) -> None:
+        assert await driver.stacks() == ()
+        assert all(file.exists() for file in remains)
+        await asyncio.gather(*(driver.run(make_operation(stack=name)) for name in ("a", "b")))
+        assert not any(file.exists() for file in remains)
+        remains[0].touch()
+        await driver.run(make_operation(stack="a"))
+        assert remains[0].exists()
+
+    stand_in.run_fresh(use, workers=2)
+
+
+# --- a machine at its limits
+
+
+def refuse(number: int) -> Callable[..., Any]:
+    """Stand in for a call that the machine refuses."""
+
+    def fail(*_: object, **__: object) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@contextmanager
+def no_cli(stand_in: StandIn) -> Iterator[None]:
+    """Keep the CLI from being started."""
+    elsewhere = stand_in.settings.pulumi.with_suffix(".away")
+    stand_in.settings.pulumi.rename(elsewhere)
+    try:
+        yield
+    finally:
+        elsewhere.rename(stand_in.settings.pulumi)
+
+
+@contextmanager
+def full_disk(_: StandIn) -> Iterator[None]:
+    """Keep temporary directories from being made."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(housekeeping, "mkdtemp", refuse(errno.ENOSPC))
+        yield
+
+
+@pytest.mark.parametrize("trouble", [full_disk, no_cli])
+def test_what_the_machine_refuses_is_a_failure_that_may_pass(
+    stand_in: StandIn, trouble: Callable[[StandIn], AbstractContextManager[None]]
+) -> None:
+    async def use(driver: StackDriver) -> tuple[Outcome, Outcome]:
+        with trouble(stand_in):
+            refused = await driver.run(make_operation())
+        return refused, await driver.run(make_operation())
+
+    refused, after = stand_in.run(use)
+    assert refused.failure is not None
+    assert refused.failure.reason.retryable
+    assert "the machine refused" in refused.failure.message
+    assert after.failure is None
+
+
+def test_a_worker_that_the_machine_refuses_is_a_failure_that_may_pass(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def use(driver: StackDriver) -> tuple[Outcome, Outcome]:
+        (worker,) = workers()
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "create_subprocess_exec", refuse(errno.EAGAIN))
+            os.kill(worker, signal.SIGKILL)
+            await until(lambda: not exists(worker))
+            refused = await driver.run(make_operation())
+        # The pool has tried again at once, in vain; the one after that finds a worker.
+        await driver.run(make_operation())
+        return refused, await driver.run(make_operation())
+
+    refused, after = stand_in.run(use)
+    assert reason_of(refused) is FailureReason.INTERRUPTED
+    assert after.failure is None
+
+
+def test_a_backend_that_cannot_be_looked_at_is_left_to_the_cli(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "is_dir", refuse(errno.EIO))
+    assert run_one(stand_in, make_operation()).failure is None
+    assert stand_in.commands() == ["up"]
 
 
 def names(directory: Path) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from reconciler.engine.errors import RegistryNotAllowed, ResolveError, ResolveFailed, TagNotFound
+from reconciler.engine.errors import ProxyUnusable, RegistryNotAllowed, ResolveError, ResolveFailed, TagNotFound
 from reconciler.engine.names import ModelName
 from reconciler.engine.registry import MANIFEST_LIMIT, RegistryClient, ResolvedManifest
 from reconciler.engine.registry_policy import RegistryPolicy
@@ -243,3 +243,13 @@ def test_proxies_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     resolved, proxy = asyncio.run(run())
     assert resolved.content == MANIFEST
     assert proxy.received[0].line.startswith("GET http://registry.invalid/v2/")
+
+
+@pytest.mark.parametrize("proxy", ["socks5://secret@proxy:1080", "http://secret@proxy:port", "ftp://secret@proxy"])
+def test_a_proxy_that_cannot_be_used_is_said_without_what_it_may_hold(
+    monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    with pytest.raises(ProxyUnusable, match="HTTPS_PROXY") as raised:
+        RegistryClient(RegistryPolicy())
+    assert "secret" not in str(raised.value)

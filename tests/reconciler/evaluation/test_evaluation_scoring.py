@@ -146,6 +146,7 @@ def test_the_lowest_of_equally_likely_levels_counts() -> None:
         ({"00": 0.5, "1": 0.5}, False),
         ({"low": 0.5, "high": 0.5}, False),
         ({"0": 1.5, "1": -0.5}, False),
+        ({"0": 1e308, "1": 1e308}, False),
         ({str(level): 0.1 for level in range(10)}, True),
         ({str(level): 1 / 11 for level in range(11)}, False),
     ],

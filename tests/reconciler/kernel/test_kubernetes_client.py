@@ -23,7 +23,7 @@ from reconciler.kernel.errors import (
     Unauthorized,
     Unavailable,
 )
-from reconciler.kernel.resources import Resource
+from reconciler.kernel.resources import ImpossibleNameError, Resource
 from reconciler.kernel.retry import RetryPolicy, retry_after_seconds
 from tests.fakes.apiserver import FakeApiServer
 
@@ -273,8 +273,9 @@ async def test_a_rotated_token_is_read_again_after_a_401(server: FakeApiServer, 
 async def test_a_name_that_is_no_path_segment_is_never_sent(
     client: KubernetesClient, server: FakeApiServer, name: str
 ) -> None:
-    with pytest.raises(ValueError, match="cannot be the name"):
-        await client.get(THINGS, "ns", name)
+    assert await client.get(THINGS, "ns", name) is None, "nothing of that name can exist"
+    with pytest.raises(ImpossibleNameError, match="cannot be the name"):
+        await client.delete(THINGS, "ns", name)
     assert not server.requests
 
 

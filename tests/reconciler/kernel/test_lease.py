@@ -14,7 +14,7 @@ from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.lease import LeaderElector, LeadershipLost, LeasePolicy
 from reconciler.kernel.retry import RetryPolicy
 from reconciler.kernel.timing import REAL_TIME
-from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.apiserver import FakeApiServer, Request
 from tests.fakes.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -194,6 +194,60 @@ async def test_a_lease_that_cannot_be_renewed_in_time_ends_the_leader(
         break_it(server)
         with pytest.raises(LeadershipLost, match="not renewed"):
             await asyncio.wait_for(task, 5)
+
+
+@pytest.mark.parametrize(("attempt", "lost_after"), [(0.0, 10.0), (5.0, 10.0), (8.0, 11.0)])
+async def test_a_leader_ends_with_its_deadline_and_not_a_pause_later(
+    server: FakeApiServer, client: KubernetesClient, attempt: float, lost_after: float
+) -> None:
+    skew = Skew()
+
+    async def sleep(seconds: float) -> None:
+        skew.seconds += seconds
+        await asyncio.sleep(0)
+
+    def renewal_takes_its_time(request: Request) -> bool:
+        skew.seconds += attempt if request.method == "PUT" else 0.0
+        return request.method == "PUT"
+
+    server.fail(503, matches=renewal_takes_its_time)
+    timing = replace(REAL_TIME, clock=lambda: skew.seconds, sleep=sleep)
+    elector = make(client, "one", policy=replace(PATIENT, retry=3.0, jitter=0.0), timing=timing)
+    async with running(elector) as [task]:
+        with pytest.raises(LeadershipLost, match="not renewed"):
+            await asyncio.wait_for(task, 5)
+    assert skew.seconds == pytest.approx(lost_after)
+
+
+async def test_a_look_that_took_long_costs_nothing_of_the_lease_it_led_to(
+    server: FakeApiServer, client: KubernetesClient
+) -> None:
+    skew = Skew()
+
+    def takes_its_time(request: Request) -> bool:
+        if request.method == "GET":
+            skew.seconds += 2 * QUICK.renew_deadline
+        return False
+
+    server.fail(500, matches=takes_its_time)
+    elector = make(client, "one", timing=skew.timing)
+    async with running(elector) as [task]:
+        await until(elector.leading.is_set)
+        taken = lease(server)["metadata"]["resourceVersion"]
+        await until(lambda: task.done() or renewed_since(server, taken))
+        assert not task.done()
+
+
+async def test_a_lease_that_takes_too_long_to_take_is_taken_again(
+    server: FakeApiServer, client: KubernetesClient
+) -> None:
+    server.hang(times=1, matches=lambda request: request.method == "POST")
+    elector = make(client, "one")
+    async with running(elector) as [task]:
+        await until(elector.leading.is_set)
+        taken = lease(server)["metadata"]["resourceVersion"]
+        await until(lambda: task.done() or renewed_since(server, taken))
+        assert not task.done()
 
 
 async def test_a_short_outage_is_survived(server: FakeApiServer, client: KubernetesClient) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from api.conditions import ConditionType, Phase, Reason
 from reconciler.rollout import ClaimFacts, Decision, StoreGrowth
+from tests.reconciler.rollout.troubles import Trouble, prefetch_failed, serving_world
 from tests.reconciler.rollout.worlds import World, condition
 
 CLAIM = ClaimFacts(size="10Gi", access_modes=("ReadWriteOnce",), storage_class_name="standard")
@@ -58,9 +59,43 @@ def test_a_larger_size_is_asked_for() -> None:
     assert ConditionType.DEGRADED not in {each.type for each in decision.status.conditions}
 
 
-def test_a_refused_size_is_reported_and_not_asked_for_again() -> None:
+def awaiting_approval(world: World) -> Decision:
+    """Leave a candidate waiting for a person's word."""
+    world.spec = {**world.spec, "rollout": {"promotion": "Manual"}}
+    world.ready("laya:multilingual")
+    decision = world.reconcile()
+    assert decision.status.phase is Phase.AWAITING_PROMOTION
+    return decision
+
+
+@pytest.mark.parametrize(
+    "trouble", [World.reconcile, prefetch_failed, awaiting_approval], ids=["in flight", "rejected", "held"]
+)
+def test_a_larger_size_is_asked_for_whatever_becomes_of_a_candidate(trouble: Trouble) -> None:
+    world = serving_world()
+    stable = world.status.stable_revision
+    assert stable is not None
+    world.wants("laya:multilingual")
+    trouble(world)
+    world.revisions[stable.hash] = replace(world.revisions[stable.hash], claim=CLAIM)
+    world.spec = {**world.spec, "cache": {"size": "11Gi"}}
+    assert world.reconcile().growth == StoreGrowth(revision=stable.hash, size="11Gi")
+
+
+def test_a_rejection_is_told_rather_than_a_cache_that_stays_as_it_is() -> None:
+    world = serving_world()
+    stable = world.status.stable_revision
+    assert stable is not None
+    world.wants("laya:multilingual")
+    prefetch_failed(world)
+    world.revisions[stable.hash] = replace(world.revisions[stable.hash], claim=CLAIM)
+    world.spec = {**world.spec, "cache": {"size": "9Gi"}}
+    assert condition(world.reconcile(), ConditionType.DEGRADED).reason == Reason.PREFETCH_FAILED
+
+
+def test_a_refused_size_is_reported_and_still_wanted() -> None:
     decision = decision_for({"size": "11Gi"}, replace(CLAIM, growth_refused="the class does not allow it"))
-    assert decision.growth is None
+    assert decision.growth is not None
     assert "the class does not allow it" in condition(decision, ConditionType.DEGRADED).message
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.conditions import ConditionType, Phase, Reason
-from api.keys import PROMOTE_ANNOTATION
+from api.keys import PROMOTE_ANNOTATION, RETRY_ANNOTATION
 from api.status import EvaluationResult, EvaluationStatus, RevisionStatus
 from reconciler.rollout import EvaluationFacts, Refusal
 from tests.reconciler.rollout.worlds import World, condition, selected, stopped, told
@@ -99,6 +99,56 @@ def test_a_candidate_that_failed_is_rejected_and_the_stable_serves_on() -> None:
     assert condition(decision, ConditionType.DEGRADED).message == "accuracy 0.7 < 0.8"
     assert decision.status.evaluation is not None
     assert decision.status.evaluation.result is EvaluationResult.FAILED
+
+
+def test_a_retry_scores_a_candidate_that_failed_once_more() -> None:
+    world = evaluating()
+    wanted = world.ready("laya:en")
+    world.reconcile()
+    knows(world, outcome=outcome(wanted, EvaluationResult.FAILED, "accuracy 0.7 < 0.8"))
+    world.reconcile()
+    knows(world)
+    world.annotations = {RETRY_ANNOTATION: "again"}
+    world.ready("laya:en")
+    decision = world.reconcile()
+    assert decision.evaluate
+    assert decision.status.phase is Phase.EVALUATING
+
+
+@pytest.mark.parametrize(
+    ("baseline", "gates", "is_scored"),
+    [("", {"maxAccuracyDrop": "0.05"}, True), ("0.8500", {"maxAccuracyDrop": "0.05"}, False), ("", {}, False)],
+    ids=["nothing to compare with then", "compared then", "nothing to compare"],
+)
+def test_a_recorded_pass_counts_for_what_it_was_compared_with(
+    baseline: str, gates: dict[str, str], is_scored: bool
+) -> None:
+    world = evaluating(evaluation={**GATE, **gates})
+    passed(world, "laya:en")
+    world.settled()
+    knows(world)
+    wanted = world.ready("laya:multilingual")
+    recorded = outcome(wanted, EvaluationResult.PASSED)
+    world.status = world.status.model_copy(
+        update={"evaluation": recorded.model_copy(update={"baseline_accuracy": baseline})}
+    )
+    decision = world.reconcile()
+    assert decision.evaluate is is_scored
+    assert ("Promoted" in told(decision)) is not is_scored
+
+
+def test_why_a_run_could_not_be_ended_is_told_while_it_is_repeated_and_when_time_is_up() -> None:
+    world = evaluating()
+    world.ready("laya:en")
+    world.reconcile()
+    knows(world, trouble="the Pod answered 401")
+    decision = world.reconcile()
+    assert condition(decision, ConditionType.EVALUATED).message.endswith("the last run: the Pod answered 401")
+    assert told(decision) == []
+    world.passes(601)
+    decision = world.reconcile()
+    assert condition(decision, ConditionType.DEGRADED).reason == Reason.EVALUATION_TIMEOUT
+    assert condition(decision, ConditionType.DEGRADED).message.endswith("the last run: the Pod answered 401")
 
 
 @pytest.mark.parametrize(

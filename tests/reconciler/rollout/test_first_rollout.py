@@ -197,7 +197,7 @@ def test_a_configuration_problem_is_degraded_until_mended(reason: Reason) -> Non
     decision = world.reconcile()
     assert decision.status.phase is Phase.DEGRADED
     assert condition(decision, ConditionType.READY).reason == reason
-    assert decision.stack is None
+    assert planned(decision) == {}
     assert decision.requeue_after == 60
     world.more = {}
     assert world.reconcile().status.phase is Phase.CACHING

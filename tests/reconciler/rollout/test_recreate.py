@@ -7,7 +7,8 @@ import pytest
 from api.conditions import ConditionType, Phase, Reason, find_condition
 from api.rollout import Strategy
 from api.status import RevisionStatus
-from reconciler.rollout import PrefetchFacts, PrefetchState, RolloutResult, ServingFacts, StoreState
+from reconciler.rollout import Decision, PrefetchFacts, PrefetchState, RolloutResult, ServingFacts, StoreState
+from tests.reconciler.rollout.troubles import Trouble, misconfigured, refused, tag_missing
 from tests.reconciler.rollout.worlds import World, condition, planned, selected, stopped, told
 
 
@@ -41,6 +42,12 @@ def promoted(world: World, model: str = "laya:multilingual") -> RevisionStatus:
     world.reconcile()
     assert world.status.stable_revision == wanted
     return wanted
+
+
+def unresolved(world: World) -> Decision:
+    """Let the registry not have answered yet."""
+    world.resolution = None
+    return world.reconcile()
 
 
 def test_a_first_rollout_has_nothing_to_stop() -> None:
@@ -227,12 +234,17 @@ def test_a_rollback_to_a_revision_whose_store_is_gone_has_it_refilled_at_once() 
     assert condition(world.reconcile(), ConditionType.DEGRADED).reason == Reason.STORE_LOST
 
 
-def test_a_rollback_goes_on_whatever_the_spec_or_the_registry_say_meanwhile() -> None:
+@pytest.mark.parametrize(
+    "trouble",
+    [unresolved, refused(Reason.REGISTRY_NOT_ALLOWED), misconfigured(Reason.API_KEY_INVALID), tag_missing],
+    ids=["no answer", "refused", "misconfigured", "tag missing"],
+)
+def test_a_rollback_goes_on_whatever_the_spec_or_the_registry_say_meanwhile(trouble: Trouble) -> None:
     world, _ = recreating()
     failed, target = unhealthy(world)
     world.reconcile()
     world.wants("nli:latest")
-    world.resolution = None
+    trouble(world)
     world.pods_are_gone(failed)
     assert stopped(world.reconcile()) == {failed.hash}
     world.pods_ready(target)

@@ -56,6 +56,19 @@ def test_waiting_writes_nothing_anew_and_keeps_its_place() -> None:
     assert decision.status.phase_transition_time == since
 
 
+@pytest.mark.parametrize("serving", [True, False])
+def test_a_process_that_takes_over_keeps_its_place_until_the_registry_has_answered_again(serving: bool) -> None:
+    world = serving_world()[0] if serving else limited(World())
+    world.wants("laya:multilingual")
+    world.reconcile()
+    before, world.resolution = world.status, None
+    world.passes(100)
+    decision = world.reconcile()
+    assert decision.status == before
+    assert decision.resolve
+    assert not decision.queued
+
+
 def test_a_store_lost_while_waiting_is_refilled() -> None:
     world, _ = serving_world()
     world.wants("laya:multilingual")

@@ -23,8 +23,11 @@ from tests.reconciler.rollout.troubles import (
     serving_world,
     started_too_slowly,
     tag_missing,
+    wanted_of,
 )
 from tests.reconciler.rollout.worlds import World, condition, planned, selected, told
+
+EVALUATION = {"datasetRef": {"configMapRef": {"name": "golden", "key": "cases"}}, "minAccuracy": "0.8"}
 
 
 @pytest.mark.parametrize(
@@ -93,6 +96,19 @@ def test_reason_and_phase_with_a_stable(
     assert condition(decision, ConditionType.RESOLVED).reason == resolved
     assert planned(decision) == {stable.hash: True}
     assert selected(decision) == stable.hash
+
+
+@pytest.mark.parametrize("reason", CONFIGURATION, ids=lambda reason: f"5.4-{reason} beside 5.7")
+def test_what_has_to_be_mended_is_told_beside_a_rejected_revision(reason: Reason) -> None:
+    world = serving_world()
+    world.wants("laya:multilingual")
+    prefetch_failed(world)
+    decision = misconfigured(reason)(world)
+    assert decision.status.phase is Phase.ROLLED_BACK
+    assert condition(decision, ConditionType.DEGRADED).reason == reason
+    assert world.reconcile().status == decision.status
+    world.more = {}
+    assert condition(world.reconcile(), ConditionType.DEGRADED).reason == Reason.PREFETCH_FAILED
 
 
 @pytest.mark.parametrize("reason", SECURITY, ids=lambda reason: f"5.4 step 7-{reason}")
@@ -177,3 +193,44 @@ def test_nothing_is_left_of_a_first_candidate_that_is_abandoned(trouble: Trouble
     decision = trouble(world)
     assert decision.status.candidate_revision is None
     assert world.revisions == {}
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    rows(
+        *((f"5.4 step 7-{each}", refused(each)) for each in SECURITY),
+        ("5.5-ModelNotFound", tag_missing),
+        ("5.5-ResolveFailed", registry_failing),
+    ),
+)
+def test_a_first_candidate_that_was_ready_leaves_no_word_of_it(trouble: Trouble) -> None:
+    """Nobody may take a ready Pod, or an evaluation under way, for that of a model which has neither."""
+    world = World(spec={"rollout": {"evaluation": EVALUATION}})
+    world.ready("laya:en")
+    assert condition(world.reconcile(), ConditionType.MODEL_READY).status == "True"
+    world.wants("laya:multilingual")
+    decision = trouble(world)
+    types = {each.type for each in decision.status.conditions}
+    assert not types & {ConditionType.MODEL_READY, ConditionType.EVALUATED, ConditionType.CACHED}
+    assert decision.status.replicas is not None
+    assert decision.status.replicas.model_ready == 0
+
+
+def test_a_first_revision_that_is_rejected_with_ready_pods_counts_none() -> None:
+    world = World(spec={"rollout": {"evaluation": EVALUATION}})
+    world.ready("laya:en")
+    world.reconcile()
+    world.passes(601)
+    decision = world.reconcile()
+    assert decision.status.phase is Phase.FAILED
+    assert decision.status.replicas is not None
+    assert decision.status.replicas.model_ready == 0
+
+
+def test_each_candidate_is_told_from_its_start_also_when_it_follows_another() -> None:
+    world = serving_world()
+    for model in ("laya:multilingual", "nli:latest"):
+        world.wants(model)
+        assert condition(world.reconcile(), ConditionType.MODEL_READY).status == "True"
+        world.prefetched(wanted_of(world))
+        assert "RevisionStarting" in told(world.reconcile())

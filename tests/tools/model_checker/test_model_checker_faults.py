@@ -87,6 +87,13 @@ def room_is_taken_for_granted(facts: Facts) -> Decision:
     return decide(replace(facts, revisions=vacated))
 
 
+def a_refusal_freezes_everything(facts: Facts) -> Decision:
+    """While something has to be mended, nothing moves, not even back."""
+    if facts.preflight is None and not facts.refusals:
+        return decide(facts)
+    return Decision(status=facts.model.status)
+
+
 FAULTS: list[tuple[Decide, Start, Property]] = [
     (collection_ignores_the_service, Start.SERVING, Property.SELECTED),
     (one_ready_pod_is_enough, Start.SERVING, Property.PROOF),
@@ -97,6 +104,7 @@ FAULTS: list[tuple[Decide, Start, Property]] = [
     (approval_is_taken_for_granted, Start.APPROVED, Property.APPROVAL),
     (the_queue_is_jumped, Start.QUEUED, Property.SLOT),
     (room_is_taken_for_granted, Start.RECREATE, Property.ROOM),
+    (a_refusal_freezes_everything, Start.SERVING, Property.REST),
 ]
 
 
