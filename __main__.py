@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from policy import PolicyConfigurationError
 from policy.enforced import read_enforced
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.errors import KernelError
+from reconciler.kernel.kubeconfig import kubeconfig_or_account
 from reconciler.kernel.resources import Resource
 
 _STACKS = Path(__file__).parent / "stacks"
@@ -41,7 +41,7 @@ def declare_environment(project: str, stack: str) -> None:
         # The SDK offers no listing of all keys besides this; without one a misspelt key would go unnoticed.
         configuration = read_configuration(project, stack, config.get_config_env() | config.CONFIG.get())
         enforced = read_enforced(configuration.policy, _STACKS, stack)
-        models = read_models(_STACKS / (configuration.models or stack))
+        models = read_models(_STACKS / (configuration.models or stack), configuration.manager.watch_namespaces)
     except (ComponentsError, PolicyConfigurationError) as error:
         raise pulumi.RunError(str(error)) from error
 
@@ -70,7 +70,7 @@ async def _wait_for(models: Sequence[JsonObject], seconds: float) -> int:
     """
     names = [(model["metadata"]["namespace"], model["metadata"]["name"]) for model in models]
     try:
-        client = KubernetesClient.connect(field_manager=PLATFORM_FIELD_MANAGER, kubeconfig=_kubeconfig())
+        client = KubernetesClient.connect(field_manager=PLATFORM_FIELD_MANAGER, kubeconfig=kubeconfig_or_account())
         try:
             waiting = Waiting(
                 read=lambda namespace, name: client.get(_DECISION_MODELS, namespace, name),
@@ -84,13 +84,6 @@ async def _wait_for(models: Sequence[JsonObject], seconds: float) -> int:
         return len(names)
     except (ComponentsError, KernelError) as error:
         raise pulumi.RunError(str(error)) from error
-
-
-def _kubeconfig() -> Path | None:
-    """Return the file that the kubernetes provider takes, too; None inside a cluster."""
-    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
-    file = Path(named) if named else Path.home() / ".kube" / "config"
-    return file if named or file.exists() else None
 
 
 if __name__ == "__main__":

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
 
 from cli.errors import InputError
+from reconciler.kernel.kubeconfig import kubeconfig_file
 from reconciler.kernel.resources import KubernetesObject, Resource
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -84,19 +83,3 @@ async def open_cluster(options: ClusterOptions) -> AsyncIterator[Cluster]:
         yield Cluster(client, configuration.namespace)
     finally:
         await client.close()
-
-
-def kubeconfig_file(given: str | Path | None) -> Path:
-    """Return the kubeconfig as kubectl finds it: the option, the first file of the variable, the home directory's."""
-    named = given or _named_by_environment()
-    return Path(named) if named else Path.home() / ".kube" / "config"
-
-
-def kubeconfig_or_account(given: Path | None) -> Path | None:
-    """Return the same, or None for the account of the Pod this runs in: nothing is named, and there is no file."""
-    path = kubeconfig_file(given)
-    return path if given or _named_by_environment() or path.exists() else None
-
-
-def _named_by_environment() -> str:
-    return os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]

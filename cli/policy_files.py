@@ -7,17 +7,33 @@ from typing import BinaryIO
 from cli.errors import InputError
 from cli.manifests.sources import read_document
 from policy import Configuration, PolicyConfigurationError, read_configuration
+from policy.navigation import at, mapping
 
 
-def read_policy_file(file: str | None, environment: str | None, stdin: BinaryIO) -> Configuration:
+def read_policy_file(
+    file: str | None, environment: str | None, stdin: BinaryIO, option: str = "--environment"
+) -> Configuration:
     """Read the rules of an environment from a file, `-` for standard input, or take the defaults without one.
+
+    Args:
+        file: The file; None for the defaults.
+        environment: One of the file's environments, which has to be said if it lists any: without it, a rule for some
+            of them would apply in none.
+        stdin: Standard input.
+        option: The option that says which.
 
     Raises:
         InputError: It cannot be read or used; one line for each wrong key.
     """
     document = None if file is None else read_document(file, stdin)
+    if environment is None and (listed := mapping(at(document, "environments"))):
+        raise InputError(f"{file}: has rules for environments. Name one of them with {option}: {', '.join(listed)}.")
     try:
         return read_configuration(document, environment)
     except PolicyConfigurationError as error:
-        lines = (f"{file}: {line}" for line in str(error).splitlines())
-        raise InputError("\n".join(lines)) from error
+        raise unusable_policy(str(file), error) from error
+
+
+def unusable_policy(file: str, error: PolicyConfigurationError) -> InputError:
+    """Return the error about a file that says what is wrong in it, one line for each wrong key."""
+    return InputError("\n".join(f"{file}: {line}" for line in str(error).splitlines()))

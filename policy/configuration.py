@@ -16,7 +16,7 @@ What an environment sets goes before what is set for all, key by key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from policy.errors import PolicyConfigurationError
 from policy.rule import Level, Rule, Settings
 from policy.rules import RULES, RULES_BY_ID
+from policy.rules.declaration import Environments
 
 _RawRules = dict[str, dict[str, Any]]
 
@@ -79,15 +80,18 @@ def read_configuration(document: Any, environment: str | None = None) -> Configu
             misspelt name would otherwise silently get other rules.
 
     Raises:
-        PolicyConfigurationError: A key is unknown or a value is not usable, in any environment.
+        PolicyConfigurationError: A key is unknown or a value is not usable, in any environment, or a rule applies in
+            one that the document does not list.
     """
     try:
         parsed = _Document.model_validate({} if document is None else document)
     except ValidationError as error:
         raise PolicyConfigurationError("\n".join(_lines("", error))) from error
     sections = {name: section or _Section() for name, section in parsed.environments.items()}
-    configurations = {name: _settings(_merged(parsed.rules, each.rules), name) for name, each in sections.items()}
-    everywhere = _settings(parsed.rules, None)
+    everywhere = _settings(parsed.rules, None, sections)
+    configurations = {
+        name: _settings(_merged(parsed.rules, each.rules), name, sections) for name, each in sections.items()
+    }
     if environment is None or not sections:
         return Configuration(environment=environment, settings=everywhere)
     if environment not in sections:
@@ -111,7 +115,7 @@ def _merged(everywhere: _RawRules, here: _RawRules) -> _RawRules:
     return {rule: {**everywhere.get(rule, {}), **here.get(rule, {})} for rule in {**everywhere, **here}}
 
 
-def _settings(rules: _RawRules, environment: str | None) -> dict[str, Settings]:
+def _settings(rules: _RawRules, environment: str | None, listed: Collection[str]) -> dict[str, Settings]:
     where = "" if environment is None else f"environments.{environment}."
     if unknown := [rule for rule in rules if rule not in RULES_BY_ID]:
         raise PolicyConfigurationError("\n".join(f"{where}rules.{rule}: there is no such rule" for rule in unknown))
@@ -122,9 +126,17 @@ def _settings(rules: _RawRules, environment: str | None) -> dict[str, Settings]:
             settings[rule] = read_settings(RULES_BY_ID[rule], values)
         except PolicyConfigurationError as error:
             problems += [f"{where}{line}" for line in str(error).splitlines()]
+        problems += [f"{where}rules.{rule}.{line}" for line in _unlisted(settings[rule], listed)]
     if problems:
         raise PolicyConfigurationError("\n".join(problems))
     return settings
+
+
+def _unlisted(settings: Settings, listed: Collection[str]) -> Iterator[str]:
+    """Yield what is wrong with the environments that a rule is limited to: a misspelt one would switch it off."""
+    for name in settings.environments if listed and isinstance(settings, Environments) else ():
+        if name not in listed:
+            yield f"environments: {name!r} is not listed under environments, only {', '.join(listed)}"
 
 
 def _lines(prefix: str, error: ValidationError) -> Iterator[str]:

@@ -34,10 +34,13 @@ class Part(NamedTuple):
 
 
 def kind_of(manifest: Any) -> str:
-    """Return the kind; empty for what only shares its name with a kind of ours, and for what is no object."""
-    kind = text(at(manifest, "kind"))
+    """Return the kind; empty for what is no object.
+
+    What has only the group or only the name of ours counts as a DecisionModel: one that is misspelt must not pass
+    because nothing judges it.
+    """
     group = text(at(manifest, "apiVersion")).rpartition("/")[0]
-    return "" if (kind == keys.KIND) != (group == keys.GROUP) else kind
+    return keys.KIND if group == keys.GROUP else text(at(manifest, "kind"))
 
 
 def labels_of(metadata: Any) -> JsonObject:

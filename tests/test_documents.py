@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -41,6 +42,16 @@ def test_make_targets_exist() -> None:
     }
     assert named <= targets
     assert {"demo", "test", "check", "bench", "image", "cluster-up", "cluster-down", "deploy"} <= targets
+
+
+def test_programs_exist() -> None:
+    """A shell finds those that the documents say are needed, and the repository has the others."""
+    needed = {"export", "make", "kubectl", "pulumi", "skopeo"}
+    for document, command in console_commands():
+        program = command.split()[0]
+        own = ROOT / program
+        # The page that calls it by its name says how it gets on the path.
+        assert program in needed or (own.is_file() and os.access(own, os.X_OK)), f"{document}: {command}"
 
 
 def test_the_manifest_in_the_readme_is_the_one_that_the_demo_applies() -> None:

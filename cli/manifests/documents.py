@@ -92,8 +92,10 @@ def _document(node: yaml.Node) -> Document:
     _checked_size(node, {}, frozenset())
     try:
         return Document(yaml.constructor.SafeConstructor().construct_document(node), node)
-    except ValueError as error:
-        raise DocumentError(f"holds a number that cannot be read ({error})", node.start_mark.line + 1) from error
+    except (ValueError, KeyError, IndexError) as error:
+        # The last two are what PyYAML answers to a tag that its value does not fit, as in `!!bool maybe`.
+        message = f"holds a value that cannot be read as its type ({error})"
+        raise DocumentError(message, node.start_mark.line + 1) from error
 
 
 def _checked_size(node: yaml.Node, known: dict[int, int], within: frozenset[int]) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +13,12 @@ from typing import Any, BinaryIO, Final
 from cli.errors import InputError
 from cli.manifests.documents import Document, DocumentError, read_documents
 from policy.navigation import Path as Place
-from policy.navigation import at, mapping, sequence, text
+from policy.navigation import at, text
 
 STDIN: Final = "-"
 MAX_BYTES: Final = 4 * 1024 * 1024
 """Of one file."""
+_NO_MANIFEST: Final = "apiVersion or kind is missing"
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -47,6 +50,15 @@ class Manifests:
     passed_over: int
 
 
+def standard_input() -> BinaryIO:
+    """Return standard input, as a closed file if the process has none."""
+    if sys.stdin is not None:
+        return sys.stdin.buffer
+    none = io.BytesIO()
+    none.close()
+    return none
+
+
 def read_manifests(paths: Iterable[str], stdin: BinaryIO) -> Manifests:
     """Return the manifests in files, in directories with everything below them, and in standard input (`-`).
 
@@ -58,15 +70,16 @@ def read_manifests(paths: Iterable[str], stdin: BinaryIO) -> Manifests:
     manifests: list[SourcedManifest] = []
     passed_over = 0
     for path in paths:
-        directory = path != STDIN and Path(path).is_dir()
+        # Unlike Path.is_dir this does not raise for what cannot be a path: reading it says what is wrong.
+        directory = path != STDIN and os.path.isdir(path)  # noqa: PTH112
         for file in _files(path) if directory else (path,):
             for document in _documents(file, stdin):
                 if _is_manifest(document.value):
-                    manifests += _expanded(document, file)
+                    manifests += _expanded(document.value, document, file)
                 elif directory:
                     passed_over += 1
                 else:
-                    raise InputError(f"{file}:{document.line(())}: is no manifest: apiVersion or kind is missing")
+                    raise InputError(f"{file}:{document.line(())}: is no manifest: {_NO_MANIFEST}")
     return Manifests(tuple(manifests), passed_over)
 
 
@@ -100,6 +113,8 @@ def _documents(path: str, stdin: BinaryIO) -> list[Document]:
 
 
 def _text(path: str, stdin: BinaryIO) -> str:
+    if path == STDIN and stdin.closed:
+        raise InputError(f"{path}: there is no standard input. Name a file instead.")
     try:
         data = stdin.read(MAX_BYTES + 1) if path == STDIN else _read(Path(path))
         if len(data) > MAX_BYTES:
@@ -121,14 +136,21 @@ def _is_manifest(value: Any) -> bool:
     return bool(text(at(value, "apiVersion")) and text(at(value, "kind")))
 
 
-def _expanded(document: Document, file: str) -> Iterator[SourcedManifest]:
-    """Yield the document's manifest, or those in it if it is a list of them."""
-    value = document.value
-    if not value["kind"].endswith("List") or "items" not in mapping(value):
-        yield SourcedManifest(value=value, file=file, document=document, place=())
+def _expanded(value: Any, document: Document, file: str, place: Place = ()) -> Iterator[SourcedManifest]:
+    """Yield a manifest of the document, or those in it if it is a list of them, or of lists."""
+    if not value["kind"].endswith("List") or "items" not in value:
+        yield SourcedManifest(value=value, file=file, document=document, place=place)
         return
-    for index, item in enumerate(sequence(value["items"])):
-        # The items of a list of one kind may leave out what the list already says.
-        inherited = {"apiVersion": value["apiVersion"], "kind": value["kind"].removesuffix("List")}
-        complete = item if _is_manifest(item) else {**inherited, **mapping(item)}
-        yield SourcedManifest(value=complete, file=file, document=document, place=("items", index))
+    # The items of a list of one kind may leave out what the list already says.
+    kind = value["kind"].removesuffix("List")
+    inherited = {"apiVersion": value["apiVersion"], "kind": kind} if kind else {}
+    items = [] if value["items"] is None else value["items"]
+    if not isinstance(items, list):
+        raise InputError(f"{file}:{document.line((*place, 'items'))}: the items of the {value['kind']} are no list")
+    for index, item in enumerate(items):
+        inner = (*place, "items", index)
+        complete = {**inherited, **item} if isinstance(item, dict) else item
+        if not _is_manifest(complete):
+            line = document.line(inner)
+            raise InputError(f"{file}:{line}: this item of the {value['kind']} is no manifest: {_NO_MANIFEST}")
+        yield from _expanded(complete, document, file, inner)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from cli.errors import InputError
-from cli.manifests.sources import read_manifests
+from cli.manifests.sources import read_manifests, standard_input
 from cli.policy.reports import REPORTS
 from cli.policy.verdict import judge
 from cli.policy_files import read_policy_file
@@ -68,7 +67,7 @@ def check(
     DecisionModels are judged together with the objects that would be rendered for them. Ends with 0 when they may be
     applied (also with advisory findings), with 2 when they may not, and with 3 when they cannot be judged.
     """
-    stdin = sys.stdin.buffer
+    stdin = standard_input()
     configuration = read_policy_file(config, environment, stdin)
     read = read_manifests(files, stdin)
     if not read.manifests:
@@ -101,7 +100,7 @@ def _write(report: str, file: str | None) -> None:
 @_configurable
 def list_rules(config: str | None, environment: str | None) -> None:
     """List the rules with the levels that apply."""
-    configuration = read_policy_file(config, environment, sys.stdin.buffer)
+    configuration = read_policy_file(config, environment, standard_input())
     width = max(len(rule.id) for rule in RULES)
     for rule in RULES:
         click.echo(f"{rule.id:<{width}}  {configuration.level(rule):<9}  {rule.why}")
@@ -111,5 +110,5 @@ def list_rules(config: str | None, environment: str | None) -> None:
 @_configurable
 def pack_config(config: str | None, environment: str | None) -> None:
     """Print the same configuration for `pulumi preview --policy-pack-config`."""
-    configuration = read_policy_file(config, environment, sys.stdin.buffer)
+    configuration = read_policy_file(config, environment, standard_input())
     click.echo(json.dumps(configuration.for_pack(), indent=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -63,6 +64,11 @@ def _uri(file: str) -> str:
     """Return a reference relative to the working directory, which is the repository's root in a pipeline."""
     path = Path(file)
     if not path.is_absolute():
-        return quote(path.as_posix())
+        return _quoted(path)
     here = Path.cwd()
-    return quote(path.relative_to(here).as_posix()) if path.is_relative_to(here) else path.as_uri()
+    return _quoted(path.relative_to(here)) if path.is_relative_to(here) else path.as_uri()
+
+
+def _quoted(path: Path) -> str:
+    """Quote the bytes of a path, whose name need not be UTF-8."""
+    return quote(os.fsencode(path))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,7 +11,7 @@ import click
 
 from cli.connection import ClusterOptions, cluster_options
 from cli.errors import InputError
-from cli.manifests.sources import read_manifests
+from cli.manifests.sources import read_manifests, standard_input
 from cli.policy_files import read_policy_file
 
 _FORMATS: Final = ("text", "markdown", "json")
@@ -24,7 +23,7 @@ _FORMATS: Final = ("text", "markdown", "json")
 @click.option(
     "--policy-config",
     metavar="FILE",
-    help="Levels and parameters of the policy rules, in YAML, instead of the environment's own.",
+    help="Levels and parameters of the policy rules, in YAML, instead of the file that the environment names.",
 )
 @click.option("--offline", is_flag=True, help="Ask neither cluster nor registry: predict from the manifests alone.")
 @click.option("-o", "--output", type=click.Choice(_FORMATS), default="text", help="text by default.")
@@ -51,16 +50,16 @@ def preview(  # noqa: PLR0913 - the options of the command line
     from cli.preview.reading import preview as previewed  # noqa: PLC0415
     from cli.preview.wording import exit_code  # noqa: PLC0415
 
-    stdin = sys.stdin.buffer
-    environment = None if stack is None else read_environment(stack, stdin)
+    stdin = standard_input()
+    environment = None if stack is None else read_environment(stack, policy_config, stdin)
     if not files and environment is None:
         raise InputError("name files or directories with manifests, or an environment with --stack")
-    own = () if environment is None or files else environment.files
-    enforced = environment.policy if environment and not policy_config else None
+    own = () if environment is None or files else environment.files()
     question = Question(
         read=read_manifests(files or own, stdin),
         settings=default_settings() if environment is None else environment.settings,
-        policy=enforced or read_policy_file(policy_config, stack, stdin),
+        policy=environment.policy if environment else read_policy_file(policy_config, None, stdin, "--stack"),
+        watched=() if environment is None else environment.watched,
         cluster=None if offline else ClusterOptions(kubeconfig=kubeconfig, context=context),
         now=datetime.now(UTC),
         namespace=namespace or ("default" if own else None),

@@ -13,13 +13,15 @@ import click
 
 from cli.errors import InputError
 from cli.manifests.sources import read_document
+from cli.policy_files import unusable_policy
 from components.configuration import ConfigurationError, PlatformConfiguration, PolicyRules, read_configuration
+from components.environment import ModelManifestError, model_files
 from policy import Configuration, PolicyConfigurationError
 from policy.navigation import mapping, text
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.proxy import ProxySettings, inherited_proxy
 from reconciler.options import controller_settings, declared
-from reconciler.policy_file import read_policy
+from reconciler.policy_file import enforced, read_policy, unenforced
 
 _PROJECT_FILE: Final = "Pulumi.yaml"
 _STACKS: Final = "stacks"
@@ -30,11 +32,27 @@ _FROM_ENVIRONMENT: Final = {"--ollaya-registry": "OLLAYA_REGISTRY", "--ollaya-hf
 
 @dataclass(frozen=True, slots=True)
 class PreviewedEnvironment:
-    """An environment's reconciler, the rules that it enforces if there are any, and the files with its models."""
+    """An environment's reconciler, the rules that it enforces, and the directory with its models.
+
+    Attributes:
+        watched: The namespaces that it looks after; none for all.
+    """
 
     settings: ControllerSettings
-    policy: Configuration | None
-    files: tuple[str, ...]
+    watched: tuple[str, ...]
+    policy: Configuration
+    models: Path
+
+    def files(self) -> tuple[str, ...]:
+        """Return the files of its models, which `pulumi up` reads.
+
+        Raises:
+            InputError: There are none, or something that it would not read.
+        """
+        try:
+            return tuple(map(os.path.relpath, model_files(self.models)))
+        except ModelManifestError as error:
+            raise InputError(str(error)) from error
 
 
 def default_settings() -> ControllerSettings:
@@ -42,8 +60,13 @@ def default_settings() -> ControllerSettings:
     return _settings((), {}, ProxySettings())
 
 
-def read_environment(stack: str, stdin: BinaryIO) -> PreviewedEnvironment:
+def read_environment(stack: str, policy_file: str | None, stdin: BinaryIO) -> PreviewedEnvironment:
     """Return the environment `stack` of the Pulumi project around the working directory.
+
+    Args:
+        stack: Its stack.
+        policy_file: A file with rules in the place of its own; None for those.
+        stdin: What is read for `-`.
 
     Raises:
         InputError: There is no such project or stack, or its configuration cannot be used.
@@ -59,19 +82,36 @@ def read_environment(stack: str, stdin: BinaryIO) -> PreviewedEnvironment:
         configuration = read_configuration(text(project.get("name")), stack, values)
         settings = _of(configuration)
         policy = _policy(configuration.policy, root / _STACKS, stack, settings)
+        if policy_file is not None:
+            policy = _policy_instead(policy_file, configuration.policy.environment or stack, settings, stdin)
     except (ConfigurationError, PolicyConfigurationError) as error:
         raise InputError(str(error)) from error
     except click.UsageError as error:
         raise InputError(f"{file}: {error.format_message()}") from error
-    models = root / _STACKS / (configuration.models or stack)
-    return PreviewedEnvironment(settings, policy, tuple(map(os.path.relpath, sorted(models.glob("*.yaml")))))
+    return PreviewedEnvironment(
+        settings=settings,
+        watched=configuration.manager.watch_namespaces,
+        policy=policy,
+        models=root / _STACKS / (configuration.models or stack),
+    )
 
 
-def _policy(rules: PolicyRules, directory: Path, stack: str, settings: ControllerSettings) -> Configuration | None:
+def _policy(rules: PolicyRules, directory: Path, stack: str, settings: ControllerSettings) -> Configuration:
     """Read the rules as the reconciler does, over what its flags permit."""
     if rules.file is None:
-        return None
+        return unenforced(settings)
     return read_policy(directory / rules.file, rules.environment or stack, settings)
+
+
+def _policy_instead(file: str, environment: str, settings: ControllerSettings, stdin: BinaryIO) -> Configuration:
+    """Read another file in the place of the one that the reconciler reads."""
+    document = read_document(file, stdin)
+    if document is not None and not isinstance(document, dict):
+        raise InputError(f"{file}: must be a mapping with `rules` and `environments`")
+    try:
+        return enforced(document or {}, environment, settings)
+    except PolicyConfigurationError as error:
+        raise unusable_policy(file, error) from error
 
 
 def _project_root() -> Path:

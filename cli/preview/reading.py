@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from cli.policy.offline import rendered_objects
 from cli.policy.verdict import LocatedFinding, judge
 from cli.preview.observing import ConfigMaps, Sources, foresee
 from cli.preview.registries import Registries
+from components.environment import unwatched
 from policy import Configuration, Level
 from policy.navigation import at, text
 from policy.objects import DECISION_MODEL, kind_of
@@ -30,6 +31,8 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _CONFIG_MAP: Final = "ConfigMap"
 _INVALID: Final = "Invalid"
 """What the API server calls a manifest that it does not take."""
+_NOT_WATCHED: Final = "NotWatched"
+"""Of what no reconciler looks at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,7 @@ class Question:
         cluster: Where they would be applied; None to ask nobody.
         now: The time, which deadlines of rollouts under way are held against.
         namespace: Of manifests that name none; None for that of the kubeconfig's context.
+        watched: The namespaces that the reconciler looks after; none for all.
     """
 
     read: Manifests
@@ -51,6 +55,7 @@ class Question:
     cluster: ClusterOptions | None
     now: datetime
     namespace: str | None = None
+    watched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +101,16 @@ async def preview(question: Question) -> tuple[ModelPreview, ...]:
             reader, namespace = cluster.reader, question.namespace or cluster.namespace
             registries = Registries(question.settings.registries)
             stack.push_async_callback(registries.close)
+        placed = replace(question, read=_placed(question.read, namespace))
         sources = Sources(
             settings=question.settings,
             now=question.now.replace(microsecond=0),
             reader=reader,
             registries=registries,
-            config_maps=_config_maps(question.read, namespace),
+            config_maps=_config_maps(placed.read),
         )
         try:
-            return tuple([await _preview(each, sources) for each in _declared(question, namespace)])
+            return tuple([await _preview(each, sources) for each in _declared(placed)])
         except KernelError as error:
             raise InputError(f"{error}\nA preview has to read the cluster; --offline predicts without one.") from error
 
@@ -120,14 +126,28 @@ class _Declared:
     findings: tuple[LocatedFinding, ...]
 
 
-def _declared(question: Question, namespace: str) -> Iterable[_Declared]:
+def _placed(read: Manifests, namespace: str) -> Manifests:
+    """Return the manifests with their namespace, since rules that compare them look at it."""
+    manifests = (replace(each, value=_in_namespace(each.value, namespace)) for each in read.manifests)
+    return replace(read, manifests=tuple(manifests))
+
+
+def _in_namespace(manifest: Any, namespace: str) -> Any:
+    metadata = at(manifest, "metadata")
+    metadata = {} if metadata is None else metadata
+    if not isinstance(metadata, Mapping) or metadata.get("namespace"):
+        return manifest
+    return {**manifest, "metadata": {**metadata, "namespace": namespace}}
+
+
+def _declared(question: Question) -> Iterable[_Declared]:
     findings = judge(question.read, question.policy, rendered_objects).findings
     declared: dict[tuple[str, str], _Declared] = {}
     for position, source in enumerate(question.read.manifests):
         if kind_of(source.value) not in DECISION_MODEL:
             continue
         own = tuple(each for each in findings if each.finding.position == position)
-        each = _read(source, namespace, own)
+        each = _read(source, question.watched, own)
         if (each.namespace, each.name) in declared:
             raise InputError(
                 f"{source.file}:{source.line()}: DecisionModel {each.namespace}/{each.name} is there twice"
@@ -138,29 +158,30 @@ def _declared(question: Question, namespace: str) -> Iterable[_Declared]:
     return declared.values()
 
 
-def _read(source: SourcedManifest, namespace: str, findings: tuple[LocatedFinding, ...]) -> _Declared:
+def _read(source: SourcedManifest, watched: Collection[str], findings: tuple[LocatedFinding, ...]) -> _Declared:
     metadata = at(source.value, "metadata")
-    placed = text(at(metadata, "namespace")) or namespace
+    namespace = text(at(metadata, "namespace"))
     return _Declared(
         source=source,
-        namespace=placed,
+        namespace=namespace,
         name=text(at(metadata, "name")),
-        model=_model(source.value, placed),
+        model=_model(source.value, namespace, watched),
         findings=findings,
     )
 
 
-def _model(manifest: Any, namespace: str) -> DecisionModel | Refused:
-    """Return the DecisionModel in its namespace, or why the API server would not take it."""
-    if not _NAMESPACE.fullmatch(namespace):
-        return Refused(_INVALID, f"metadata.namespace: {namespace[:80]!r} cannot be the name of a namespace")
+def _model(manifest: Any, namespace: str, watched: Collection[str]) -> DecisionModel | Refused:
+    """Return the DecisionModel, or why the API server would not take it or nobody would look at it."""
     try:
         model = DecisionModel.model_validate({**manifest, "status": None})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         return Refused(_INVALID, f"{place or 'the object'}: {first['msg'].removeprefix('Value error, ')}")
-    return model.model_copy(update={"metadata": model.metadata.model_copy(update={"namespace": namespace})})
+    if not _NAMESPACE.fullmatch(namespace):
+        return Refused(_INVALID, f"metadata.namespace: {namespace[:80]!r} cannot be the name of a namespace")
+    problem = unwatched(namespace, watched)
+    return model if problem is None else Refused(_NOT_WATCHED, problem)
 
 
 async def _preview(declared: _Declared, sources: Sources) -> ModelPreview:
@@ -180,10 +201,10 @@ async def _forecast(model: DecisionModel | Refused, sources: Sources) -> Forecas
     return await foresee(model, sources)
 
 
-def _config_maps(read: Manifests, namespace: str) -> ConfigMaps:
+def _config_maps(read: Manifests) -> ConfigMaps:
     found: dict[tuple[str, str], Any] = {}
     for source in read.manifests:
         if kind_of(source.value) == _CONFIG_MAP:
             metadata = at(source.value, "metadata")
-            found[text(at(metadata, "namespace")) or namespace, text(at(metadata, "name"))] = source.value
+            found[text(at(metadata, "namespace")), text(at(metadata, "name"))] = source.value
     return found

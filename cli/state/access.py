@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 import click
 
 from api.keys import LEADER_LEASE
-from cli.connection import kubeconfig_or_account
 from cli.errors import InputError
 from cli.state.findings import PROJECT
 from components import names
@@ -27,6 +26,7 @@ from reconciler.driver.errors import BackendFilesError, DeploymentInvalidError, 
 from reconciler.driver.states import States
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.errors import KernelError
+from reconciler.kernel.kubeconfig import kubeconfig_or_account
 from reconciler.kernel.lease import DEFAULT_LEASE, LEASES, LeaderElector, LeasePolicy
 
 _NEXT_STEP = {
@@ -48,6 +48,7 @@ class Access:
         passphrase_file: As the reconciler's.
         kubeconfig: None for the one kubectl would take, or a Pod's account.
         context: None for the current one.
+        namespaces: Those that the reconciler looks after; none for all. Stacks of others are not its to judge.
         lease: How long a Lease is waited for.
     """
 
@@ -56,6 +57,7 @@ class Access:
     passphrase_file: Path | None = None
     kubeconfig: Path | None = None
     context: str | None = None
+    namespaces: tuple[str, ...] = ()
     lease: LeasePolicy = DEFAULT_LEASE
 
 
@@ -95,13 +97,22 @@ async def open_cluster(access: Access) -> AsyncIterator[KubernetesClient]:
         await client.close()
 
 
-async def live_stacks(client: KubernetesClient) -> frozenset[str]:
-    """Return the names of the stacks that the cluster's DecisionModels have."""
+def watched(stack: str, namespaces: Sequence[str]) -> bool:
+    """Whether a stack is of a DecisionModel in one of the namespaces; none stand for all."""
+    return not namespaces or stack.partition(".")[0] in namespaces
+
+
+async def live_stacks(client: KubernetesClient, namespaces: Sequence[str]) -> frozenset[str]:
+    """Return the names of the stacks that the cluster's DecisionModels have, or those in some namespaces.
+
+    Each is asked for by itself: a reconciler that looks after some has no right to list all.
+    """
     # Brings the watch cache's half of the product with it, which only those need who ask a cluster.
     from reconciler.controller.watched import DECISION_MODELS  # noqa: PLC0415
 
+    models = [model for namespace in namespaces or (None,) for model in await client.list(DECISION_MODELS, namespace)]
     found = set()
-    for model in await client.list(DECISION_MODELS):
+    for model in models:
         metadata = model["metadata"]
         # One that cannot have a stack has none.
         with suppress(InvalidNameError):

@@ -20,7 +20,8 @@ from cli.state.access import Access
 from cli.state.examining import Examined, Surroundings, chosen, examine_all
 from cli.state.findings import Code, Finding, described_model, unsound
 from cli.state.mending import Planned, carry_out, removal, repairs, restoration
-from reconciler.driver.deployment import parse_deployment
+from reconciler.driver.deployment import Deployment, parse_deployment
+from reconciler.driver.errors import DeploymentInvalidError
 from reconciler.driver.states import States
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -33,6 +34,9 @@ _KUBECONFIG = click.option(
     "--kubeconfig", type=_FILE, help="Instead of $KUBECONFIG, ~/.kube/config, the Pod's account."
 )
 _CONTEXT = click.option("--context", metavar="NAME", help="The kubeconfig's context, if not its current one.")
+_NAMESPACES = click.option(
+    "--watch-namespaces", default="", metavar="NAMES", help="As the reconciler's: comma-separated; empty: all of them."
+)
 _OUTPUT = click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Format (text).")
 _OFFLINE = click.option("--offline", is_flag=True, help="Ask no cluster; whose stacks they are stays unknown.")
 _DRY_RUN = click.option(
@@ -56,18 +60,25 @@ def _command(body: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., int
     @_PASSPHRASE
     @_KUBECONFIG
     @_CONTEXT
+    @_NAMESPACES
     @functools.wraps(body)
-    def run(
+    def run(  # noqa: PLR0913 - the options of the command line
         *,
         backend: str,
         pulumi: Path | None,
         passphrase_file: Path | None,
         kubeconfig: Path | None,
         context: str | None,
+        watch_namespaces: str,
         **rest: Any,
     ) -> int:
         access = Access(
-            backend=backend, pulumi=pulumi, passphrase_file=passphrase_file, kubeconfig=kubeconfig, context=context
+            backend=backend,
+            pulumi=pulumi,
+            passphrase_file=passphrase_file,
+            kubeconfig=kubeconfig,
+            context=context,
+            namespaces=tuple(filter(None, map(str.strip, watch_namespaces.split(",")))),
         )
         with reach.explained():
             return asyncio.run(body(access, **rest))
@@ -114,7 +125,7 @@ def state() -> None:
 async def ls(access: Access, *, output: str, offline: bool) -> int:
     """List the stacks, with the DecisionModel of each and whether it still exists."""
     with reach.open_states(access) as states:
-        stacks = await states.stacks()
+        stacks = [stack for stack in await states.stacks() if reach.watched(stack.name, access.namespaces)]
         # Asked after the backend, so that whoever was created meanwhile is not taken for gone.
         surroundings = await _surroundings(access, offline=offline)
         listed = [
@@ -156,7 +167,7 @@ async def check(access: Access, *, stacks: tuple[str, ...], output: str, offline
     Ends with 0 when there is nothing, with 1 when there is, with 3 when that cannot be told.
     """
     with reach.open_states(access) as states:
-        named = await chosen(states, stacks)
+        named = await _judged(access, states, stacks)
         examined = await examine_all(states, named, await _surroundings(access, offline=offline), _tell)
     findings = [finding for each in examined for finding in each.findings]
     return _report_findings(len(examined), findings, output)
@@ -170,7 +181,7 @@ async def check(access: Access, *, stacks: tuple[str, ...], output: str, offline
 async def repair(access: Access, *, stacks: tuple[str, ...], keep: Path, how: _How) -> int:
     """Delete locks of dead processes, take out what is foreign or pending, and start unreadable states anew."""
     async with _writing(access, alone=how.alone) as (states, insist):
-        await chosen(states, stacks)
+        await _judged(access, states, stacks)
         # Whoever is alone, or is told to act like it, takes every lock for a dead one.
         surroundings = await _surroundings(access, offline=how.force) if how.dry_run else Surroundings()
         examined = await examine_all(states, stacks, surroundings, _tell)
@@ -190,7 +201,7 @@ async def restore(access: Access, *, stack: str, file: BinaryIO, how: _How) -> i
 
     Ends with 1, and changes nothing, when the file records what is not this stack's.
     """
-    deployment = parse_deployment(file.read())
+    deployment = _exported(file)
     # What is pending in it is left out when it is read, so only what is foreign stands in the way.
     if foreign := [each for each in unsound(stack, deployment) if each.code is Code.FOREIGN_RESOURCE]:
         return _report_findings(1, foreign, how.output)
@@ -205,6 +216,18 @@ async def restore(access: Access, *, stack: str, file: BinaryIO, how: _How) -> i
     return _report(planned, how)
 
 
+def _exported(file: BinaryIO) -> Deployment:
+    """Read an exported state.
+
+    Raises:
+        InputError: It is none.
+    """
+    try:
+        return parse_deployment(file.read())
+    except DeploymentInvalidError as error:
+        raise InputError(f"{file.name}: {error}\nName a file that `dmctl state export` wrote.") from error
+
+
 @state.command()
 @_KEEP
 @_changing
@@ -212,7 +235,7 @@ async def restore(access: Access, *, stack: str, file: BinaryIO, how: _How) -> i
 async def sweep(access: Access, *, keep: Path, how: _How) -> int:
     """Drop the stacks of DecisionModels that do not exist, as the reconciler does when it starts."""
     async with _writing(access, alone=how.alone) as (states, insist):
-        stacks = await chosen(states, ())
+        stacks = await _judged(access, states)
         live = (await _surroundings(access, offline=False)).live or frozenset()
         if stacks and live.isdisjoint(stacks) and not how.force:
             raise InputError(
@@ -237,11 +260,25 @@ async def _writing(access: Access, *, alone: bool) -> AsyncIterator[tuple[States
             yield states, insist
 
 
+async def _judged(access: Access, states: States, asked: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the stacks that were asked for, all of the watched namespaces when none was.
+
+    Raises:
+        InputError: There is no such stack, or it is of a namespace that is not watched.
+    """
+    stacks = await chosen(states, asked)
+    others = [stack for stack in stacks if not reach.watched(stack, access.namespaces)]
+    if asked and others:
+        raise InputError(f"{others[0]} is of a namespace that --watch-namespaces leaves out. Add it there.")
+    return tuple(stack for stack in stacks if stack not in others)
+
+
 async def _surroundings(access: Access, *, offline: bool) -> Surroundings:
     if offline:
         return Surroundings()
     async with reach.open_cluster(access) as client:
-        return Surroundings(live=await reach.live_stacks(client), leader=await reach.leader_host(client))
+        live = await reach.live_stacks(client, access.namespaces)
+        return Surroundings(live=live, leader=await reach.leader_host(client))
 
 
 async def _carry_out(

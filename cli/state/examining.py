@@ -32,7 +32,7 @@ class Examined:
 
     Attributes:
         stack: Its name.
-        deployment: Its state; None when it is unreadable.
+        deployment: Its state; None when it is unreadable, or gone meanwhile.
         findings: What is wrong.
     """
 
@@ -67,6 +67,8 @@ async def examine(states: States, stack: str, surroundings: Surroundings) -> Exa
     try:
         deployment = await states.export(stack)
     except (StateCommandError, DeploymentInvalidError) as error:
+        if not await states.exists(stack):
+            return Examined(stack=stack, deployment=None, findings=())
         if isinstance(error, StateCommandError) and error.failure.reason is not FailureReason.STATE_CORRUPT:
             raise
         findings.append(Finding(stack=stack, code=Code.UNREADABLE, message=str(error)))

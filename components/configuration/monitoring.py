@@ -75,7 +75,11 @@ class Metrics(Section):
 
     @model_validator(mode="after")
     def _only_a_given_certificate_can_be_verified(self) -> Self:
-        if self.service_monitor.tls_verify and self.certificate_secret is None:
+        if not self.service_monitor.tls_verify:
+            return self
+        if not self.secure:
+            raise ValueError("serviceMonitor.tlsVerify: needs secure; plain HTTP has no certificate to verify")
+        if self.certificate_secret is None:
             raise ValueError(
                 "serviceMonitor.tlsVerify: needs certificateSecret; nobody knows a certificate made at start"
             )

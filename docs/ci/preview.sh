@@ -6,8 +6,10 @@ set -eu
 environment=$1
 shift
 code=0
-"${PYTHON:-.venv/bin/python}" -m cli preview --stack "$environment" \
-    --policy-config "${POLICY_CONFIG:-stacks/policy.yaml}" -o markdown "$@" >preview.out 2>preview.err || code=$?
+"${PYTHON:-.venv/bin/python}" -m cli preview --stack "$environment" -o markdown "$@" \
+    >preview.out 2>preview.err || code=$?
+previewed=no
+[ ! -s preview.out ] || previewed=yes
 {
     # By this line the pipeline finds the comment that it wrote before.
     echo "<!-- preview: $environment -->"
@@ -22,4 +24,9 @@ code=0
 } >preview.md
 cat preview.err >&2
 rm -f preview.out preview.err
-[ "$code" -eq 1 ] || exit "$code"
+case $code in
+    0 | 2 | 3) exit "$code" ;;
+    # Python also ends with 1 when it cannot start at all, and then it has printed nothing.
+    1) [ "$previewed" = no ] || exit 0 ;;
+esac
+exit 3

@@ -19,6 +19,7 @@ from reconciler.engine.resources import GPU, default_requests
 _RESOURCES: Final = ("spec", "resources")
 _LIMIT: Final = (*_RESOURCES, "limits", "memory")
 _CACHE: Final = ("spec", "cache", "size")
+_NOTHING: Final = Decimal(0)
 
 
 class Headroom(Settings):
@@ -66,6 +67,17 @@ def _within_limits(subject: Subject, _: Settings) -> Iterator[Problem]:
                 yield Problem((*path, "requests", resource), problem)
 
 
+def _possible(subject: Subject, _: Settings) -> Iterator[Problem]:
+    for path, resources in _declared(subject):
+        for part in ("requests", "limits"):
+            for resource, amount in mapping(resources.get(part)).items():
+                if less(amount, _NOTHING):
+                    yield Problem((*path, part, resource), f"{amount} is negative")
+    size = at(subject.object, *_CACHE)
+    if kind_of(subject.object) in DECISION_MODEL and (less(size, _NOTHING) or quantity(size) == _NOTHING):
+        yield Problem(_CACHE, f"{size} is no size of a store")
+
+
 def _measured_limit(subject: Subject) -> Iterator[tuple[Any, Decimal]]:
     """Yield the memory limit and the measured need of a known model on a CPU."""
     figures, limit = known_figures(subject.object), at(subject.object, *_LIMIT)
@@ -110,6 +122,14 @@ RULES: Final = (
         level=Level.ADVISORY,
         kinds=MODELS_AND_WORKLOADS,
         examine=_requested,
+    ),
+    Rule(
+        id="amounts-possible",
+        why="The cluster refuses negative amounts and a store of no size, so the rollout could only fail.",
+        remedy="Give a positive amount, or leave it out for the default.",
+        level=Level.MANDATORY,
+        kinds=MODELS_AND_WORKLOADS,
+        examine=_possible,
     ),
     Rule(
         id="requests-within-limits",

@@ -121,6 +121,49 @@ def test_lists_are_opened(dmctl: Dmctl) -> None:
     assert found[0]["line"] == 9
 
 
+@pytest.mark.parametrize(
+    ("api_version", "kind", "path"),
+    [
+        ("decisionmodel.io/v1alpha1", "DecisonModel", "kind"),
+        ("decisionmodel.io/v1alpha1", "decisionmodel", "kind"),
+        ("decisionmodels.io/v1alpha1", "DecisionModel", "apiVersion"),
+        ("decisionmodel.io/v1", "DecisionModel", "apiVersion"),
+        ("v1alpha1", "DecisionModel", "apiVersion"),
+    ],
+)
+def test_a_misspelt_decision_model_does_not_pass_for_something_else(
+    dmctl: Dmctl, api_version: str, kind: str, path: str
+) -> None:
+    misspelt = dmctl.write("model.yaml", {**model(), "apiVersion": api_version, "kind": kind})
+    (finding,) = findings(dmctl, misspelt)
+    assert (finding["rule"], finding["level"], finding["path"]) == ("decisionmodel-valid", "mandatory", path)
+    assert dmctl("preview", "--offline", misspelt).code == 2
+
+
+@pytest.mark.parametrize(
+    ("items", "complaint"),
+    [
+        ("[{kind: A, apiVersion: v1}, {}]", "bad.yaml:3: this item of the List is no manifest"),
+        ("[3]", "bad.yaml:3: this item of the List is no manifest"),
+        ("[null]", "bad.yaml:3: this item of the List is no manifest"),
+        ("[{kind: DecisionModel}]", "bad.yaml:3: this item of the List is no manifest"),
+        ("[{kind: List, apiVersion: v1, items: [{}]}]", "bad.yaml:3: this item of the List is no manifest"),
+        ("{}", "bad.yaml:3: the items of the List are no list"),
+    ],
+)
+def test_what_no_judgement_reaches_within_a_list_ends_with_3(dmctl: Dmctl, items: str, complaint: str) -> None:
+    text = f"apiVersion: v1\nkind: List\nitems: {items}\n"
+    done = dmctl("policy", "check", dmctl.write("model.yaml", model()), dmctl.write("bad.yaml", text))
+    assert (done.code, done.out) == (3, "")
+    assert complaint in done.err
+
+
+def test_lists_within_lists_are_opened(dmctl: Dmctl) -> None:
+    inner = {"apiVersion": "v1", "kind": "List", "items": [REFUSED]}
+    found = findings(dmctl, dmctl.write("lists.yaml", {"apiVersion": "v1", "kind": "List", "items": [inner]}))
+    assert {(each["kind"], each["line"]) for each in found} == {("DecisionModel", 14)}
+
+
 def test_relations_hold_across_files(dmctl: Dmctl) -> None:
     referring = dmctl.write("model.yaml", model(auth={"apiKeySecretRef": {"name": "keys", "key": "k"}}))
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys", "namespace": "team-a"}}
@@ -140,6 +183,26 @@ def test_the_configuration_decides_per_environment(dmctl: Dmctl) -> None:
     misspelt = dmctl("policy", "check", file, "--config", config, "--environment", "prd")
     assert misspelt.code == 3
     assert "'prd' is not listed" in misspelt.err
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (("policy", "check", "--config", "policy.yaml", "model.yaml"), "--environment"),
+        (("policy", "list", "--config", "policy.yaml"), "--environment"),
+        (("policy", "pack-config", "--config", "policy.yaml"), "--environment"),
+        (("preview", "--offline", "--policy-config", "policy.yaml", "model.yaml"), "--stack"),
+    ],
+    ids=["check", "list", "pack-config", "preview"],
+)
+def test_of_a_file_with_environments_one_has_to_be_named(dmctl: Dmctl, command: tuple[str, ...], option: str) -> None:
+    """Without one, a rule for some of them would silently apply in none."""
+    rules = {"rules": {"evaluation-required": {"environments": ["prod"]}}, "environments": {"dev": {}, "prod": {}}}
+    dmctl.write("policy.yaml", rules)
+    dmctl.write("model.yaml", model())
+    done = dmctl(*command)
+    assert (done.code, done.out) == (3, "")
+    assert f"Name one of them with {option}: dev, prod." in done.err
 
 
 @pytest.mark.parametrize(

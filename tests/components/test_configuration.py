@@ -89,6 +89,16 @@ def test_keys_of_others_are_left_to_them() -> None:
             "decisionmodel:metrics.serviceMonitor: there is nothing to scrape",
         ),
         (
+            {
+                "metrics": {
+                    "secure": False,
+                    "certificateSecret": "certificate",
+                    "serviceMonitor": {"enabled": True, "tlsVerify": True},
+                }
+            },
+            "decisionmodel:metrics: serviceMonitor.tlsVerify: needs secure",
+        ),
+        (
             {"metrics": {"serviceMonitor": {"enabled": True, "tlsVerify": True}}},
             "decisionmodel:metrics: serviceMonitor.tlsVerify: needs certificateSecret",
         ),

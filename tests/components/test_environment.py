@@ -36,6 +36,7 @@ def test_files_are_read_by_name_with_all_their_documents(tmp_path: Path) -> None
     (tmp_path / "b.yaml").write_text(MODEL.format(name="last"))
     (tmp_path / "a.yaml").write_text(MODEL.format(name="first") + "---\n" + MODEL.format(name="second") + "---\n")
     (tmp_path / "notes.txt").write_text("no model")
+    (tmp_path / "README.md").write_text("no model")
 
     assert [model["metadata"]["name"] for model in read_models(tmp_path)] == ["first", "second", "last"]
 
@@ -82,3 +83,35 @@ def test_what_is_no_model_is_refused_with_its_file(tmp_path: Path, text: str, me
 def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelManifestError, match="no such directory"):
         read_models(tmp_path / "prod")
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("more.yml", "Rename it to more.yaml."),
+        ("more.json", "Rename it to more.yaml."),
+        ("team/more.yaml", "Move the files in it to"),
+    ],
+)
+def test_what_could_hold_models_and_would_not_be_read_is_refused(tmp_path: Path, name: str, step: str) -> None:
+    (tmp_path / "a.yaml").write_text(MODEL.format(name="router"))
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(MODEL.format(name="more"))
+
+    with pytest.raises(ModelManifestError, match=name.partition("/")[0]) as refusal:
+        read_models(tmp_path)
+
+    assert step in str(refusal.value)
+
+
+def test_a_model_where_nobody_looks_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(MODEL.format(name="router"))
+
+    assert read_models(tmp_path, ["default"])
+    with pytest.raises(ModelManifestError) as refusal:
+        read_models(tmp_path, ["models", "team-b"])
+
+    assert str(refusal.value) == (
+        f"{tmp_path / 'a.yaml'}: default/router: nobody looks after the namespace default. Add it to the key"
+        " manager.watchNamespaces, or move the DecisionModel to a namespace that is listed there (models, team-b)."
+    )

@@ -212,6 +212,11 @@ def test_nothing_is_declared_when_there_are_no_models_to_read() -> None:
         _run("dev", {**IMAGE, "decisionmodel:models": "nowhere"})
 
 
+def test_nothing_is_declared_when_the_reconciler_would_not_look_at_a_model() -> None:
+    with pytest.raises(RunError, match=r"default/support-router: nobody looks after .* manager\.watchNamespaces"):
+        _run("dev", {**IMAGE, "decisionmodel:manager": '{"watchNamespaces": ["models"]}'})
+
+
 def test_the_committed_environments_can_be_declared() -> None:
     """Their files are read as the CLI reads them: structured values become JSON texts. Nobody waits for the models."""
     for file in sorted((ROOT / "stacks").glob("Pulumi.*.yaml")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -79,6 +80,26 @@ def test_every_unusable_key_is_named_at_once() -> None:
     with pytest.raises(PolicyConfigurationError) as refusal:
         read_configuration({"rules": rules})
     assert len(str(refusal.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("everywhere", "in_prod", "key"),
+    [
+        (["prd"], None, "rules.evaluation-required.environments: 'prd' is not listed"),
+        (["dev", "prd"], None, "rules.evaluation-required.environments: 'prd' is not listed"),
+        ([], ["prd"], "environments.prod.rules.evaluation-required.environments: 'prd' is not listed"),
+    ],
+)
+def test_a_rule_for_an_environment_that_is_not_listed_is_refused(
+    everywhere: list[str], in_prod: list[str] | None, key: str
+) -> None:
+    """Misspelt, it would be switched off, and nobody would be told."""
+    own = {} if in_prod is None else {"rules": {"evaluation-required": {"environments": in_prod}}}
+    rules = {"evaluation-required": {"environments": everywhere}}
+    with pytest.raises(PolicyConfigurationError, match=f"^{re.escape(key)}.*, only dev, prod$"):
+        read_configuration({"rules": rules, "environments": {"dev": None, "prod": own}}, "prod")
+    # A document without environments is for whoever names one.
+    assert read_configuration({"rules": rules}, "prd")
 
 
 def test_a_misspelt_environment_is_refused() -> None:

@@ -169,6 +169,16 @@ FAILING = [
         changed(one("Job"), f"{CONTAINER}/resources/requests/memory", "1025Mi"),
         "spec.template.spec.containers[0].resources.requests.memory",
     ),
+    ("amounts-possible", model(resources={"requests": {"cpu": "-1"}}), "spec.resources.requests.cpu"),
+    ("amounts-possible", model(resources={"requests": {"memory": -1}}), "spec.resources.requests.memory"),
+    ("amounts-possible", model(resources={"limits": {"memory": "-1Gi"}}), "spec.resources.limits.memory"),
+    ("amounts-possible", model(model="ollaya.dev/team/own:1", cache={"size": "-1Gi"}), "spec.cache.size"),
+    ("amounts-possible", model(cache={"size": 0}), "spec.cache.size"),
+    (
+        "amounts-possible",
+        changed(one("Deployment"), f"{CONTAINER}/resources/requests/memory", "-1"),
+        "spec.template.spec.containers[0].resources.requests.memory",
+    ),
     ("memory-limit-holds-model", sized("3166Mi"), "spec.resources.limits.memory"),
     ("memory-limit-holds-model", sized("3G", "ollaya.dev/library/laya:en"), "spec.resources.limits.memory"),
     ("memory-limit-headroom", sized("3167Mi"), "spec.resources.limits.memory"),
@@ -179,8 +189,11 @@ FAILING = [
 ]
 
 PASSING = [
+    ("amounts-possible", model(resources={"requests": {"cpu": "0", "memory": "1m"}, "limits": {"cpu": 0}})),
+    ("amounts-possible", model(cache={"size": "1"})),
+    ("amounts-possible", one("Job")),
     ("decisionmodel-valid", model(replicas=3)),
-    ("decisionmodel-valid", {"apiVersion": "example.com/v1", "kind": "DecisionModel"}),
+    ("decisionmodel-valid", {"apiVersion": "example.com/v1", "kind": "Model"}),
     ("fields-known", model(scheduling={"nodeSelector": {"any": "key"}, "tolerations": [{"key": "x"}]})),
     ("fields-known", model(resources={"limits": {"example.com/accelerator": 1}})),
     ("model-registry-allowed", model(model="ollaya.dev/team/own:1")),

@@ -14,7 +14,7 @@ from tools.images.rootfs import PACKAGES, machine_sources, machine_suite, make_r
 
 ROOT = CONTAINERFILES.parent
 
-_PRODUCT = ("api", "cli", "components", "policy", "reconciler")
+_PRODUCT = ("api", "cli", "components", "dmctl", "policy", "reconciler")
 _STANDINS = ("tools/__init__.py", "tools/standin", "images/ollaya.sh")
 
 

@@ -31,12 +31,19 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(checkout: Path, manifest: str) -> subprocess.CompletedProcess[str]:
+def run(
+    checkout: Path, manifest: str, options: str = "--offline", **variables: str
+) -> subprocess.CompletedProcess[str]:
     (checkout / "stacks" / "staging" / "model.yaml").write_text(manifest)
     command = STEPS["Preview"]["run"].split(" --kubeconfig")[0]
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "ENVIRONMENT": "staging"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ENVIRONMENT": "staging", **variables}
     return subprocess.run(
-        ["sh", "-c", f"{command} --offline"], cwd=checkout, env=variables, capture_output=True, text=True, check=False
+        ["sh", "-c", f"{command} {options}"],
+        cwd=checkout,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -56,6 +63,21 @@ def test_the_script_writes_the_comment_and_ends_as_it_says(checkout: Path, manif
     assert comment.startswith("<!-- preview: staging -->\n## staging\n")
     assert told in comment
     assert sorted(path.name for path in checkout.glob("preview.*")) == ["preview.md"]
+
+
+@pytest.mark.parametrize("kubeconfig", ["", "junk"], ids=["unset secret", "other content"])
+def test_without_a_usable_kubeconfig_nothing_passes(checkout: Path, kubeconfig: str) -> None:
+    (checkout / "kubeconfig").write_text(kubeconfig)
+    done = run(checkout, yaml.safe_dump(model()), "--kubeconfig kubeconfig")
+    assert done.returncode == 3, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("code", [1, 120, 127, 139])
+def test_a_python_that_cannot_run_dmctl_passes_nothing(checkout: Path, code: int) -> None:
+    broken = checkout / "broken"
+    broken.write_text(f"#!/bin/sh\nexit {code}\n")
+    broken.chmod(0o755)
+    assert run(checkout, yaml.safe_dump(model()), PYTHON=str(broken)).returncode == 3
 
 
 def test_rules_are_judged_before_the_cluster_is_asked() -> None:

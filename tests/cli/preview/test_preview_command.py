@@ -251,12 +251,115 @@ def test_an_environments_own_rules_are_those_that_its_reconciler_enforces(dmctl:
     # What a flag permits no rule forbids that the file does not mention.
     assert "[image-" not in done.out
 
+    # Another file stands in the place of its own, and nothing else changes.
     dmctl.write("other.yaml", {})
-    assert dmctl("preview", "--offline", "--stack", "test", "--policy-config", "other.yaml").code == 2
+    done = dmctl("preview", "--offline", "--stack", "test", "--policy-config", "other.yaml")
+    assert (done.code, "[image-" in done.out, "[evaluation-required]" in done.out) == (1, False, False)
+    assert dmctl("preview", "--offline", "--stack", "test", "--policy-config", "stacks/policy.yaml").code == 2
     environment(dmctl, {}, policy={"file": "policy.yaml"})
     done = dmctl("preview", "--offline", "--stack", "test")
     assert done.code == 3
     assert "environments: 'test' is not listed, only blue" in done.err
+
+
+PERMITTED = {
+    "other registry": (
+        {"allowedRegistries": ["reg.example.com"]},
+        {"model": "reg.example.com/team/laya:en", "digest": DIGEST},
+    ),
+    "insecure registry": (
+        {
+            "allowInsecureRegistries": True,
+            "allowedRegistries": ["reg.example.com"],
+            "ollayaRegistry": "http://reg.example.com",
+        },
+        {"model": "laya:en", "digest": DIGEST},
+    ),
+    "other image": ({"allowImageOverride": True}, {"image": "registry.example.com/own:1", "digest": DIGEST}),
+}
+
+
+@pytest.mark.parametrize(("manager", "spec"), PERMITTED.values(), ids=PERMITTED)
+@pytest.mark.parametrize("named", ["a file", "an option", "nothing"])
+def test_what_a_flag_permits_a_preview_does_not_refuse(
+    dmctl: Dmctl, manager: dict[str, Any], spec: dict[str, Any], named: str
+) -> None:
+    dmctl.write("stacks/policy.yaml", {"environments": {"test": {}}})
+    dmctl.write("stacks/test/a.yaml", model(**spec))
+    environment(dmctl, manager, **({"policy": {"file": "policy.yaml"}} if named == "a file" else {}))
+    option = ("--policy-config", "stacks/policy.yaml") if named == "an option" else ()
+    done = dmctl("preview", "--offline", "--stack", "test", *option)
+    assert (done.code, done.err) == (1, ""), done.out
+
+
+def test_rules_that_nobody_enforces_are_told_and_refuse_nothing(dmctl: Dmctl) -> None:
+    """Without a file of rules the reconciler rolls out what its flags permit, however small its memory."""
+    environment(dmctl, {})
+    dmctl.write("stacks/test/a.yaml", model(digest=DIGEST, resources={"limits": {"memory": "1Gi"}}))
+    done = dmctl("preview", "--offline", "--stack", "test")
+    assert done.code == 1
+    assert "advisory" in done.out
+    assert "[memory-limit-holds-model]" in done.out
+    dmctl.write("stacks/policy.yaml", {})
+    environment(dmctl, {}, policy={"file": "policy.yaml"})
+    assert dmctl("preview", "--offline", "--stack", "test").code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("[a]", "must be a mapping"), ("rules: {a: {}}", "policy.yaml: rules.a")]
+)
+def test_an_unusable_file_of_rules_ends_with_3(dmctl: Dmctl, text: str, message: str) -> None:
+    environment(dmctl, {})
+    dmctl.write("stacks/test/a.yaml", model(digest=DIGEST))
+    done = dmctl("preview", "--offline", "--stack", "test", "--policy-config", dmctl.write("policy.yaml", text))
+    assert done.code == 3
+    assert message in done.err
+
+
+def test_what_nobody_watches_is_refused(dmctl: Dmctl) -> None:
+    environment(dmctl, {"watchNamespaces": ["models", "team-b"]})
+    manifest = model(digest=DIGEST)
+    dmctl.write("stacks/test/a.yaml", {**manifest, "metadata": {"name": "laya", "namespace": "models"}})
+    dmctl.write("stacks/test/b.yaml", {**manifest, "metadata": {"name": "laya"}})
+    done = dmctl("preview", "--offline", "--stack", "test")
+    assert done.code == 2
+    assert "models/laya: new revision" in done.out
+    assert "default/laya: refused" in done.out
+    assert "NotWatched: nobody looks after the namespace default. Add it to the key manager.watchNamespaces" in done.out
+    # Where nobody says whose reconciler it is, nobody knows what it watches.
+    assert dmctl("preview", "--offline", "stacks/test/b.yaml").code == 1
+
+
+@pytest.mark.parametrize("name", ["b.yml", "b.json", "more/b.yaml"])
+def test_models_that_an_update_would_not_read_end_with_3(dmctl: Dmctl, name: str) -> None:
+    environment(dmctl, {})
+    dmctl.write("stacks/test/a.yaml", model(digest=DIGEST))
+    dmctl.write(f"stacks/test/{name}", model(digest=DIGEST))
+    done = dmctl("preview", "--offline", "--stack", "test")
+    assert done.code == 3
+    assert name.partition("/")[0] in done.err
+
+
+@pytest.mark.parametrize(
+    ("model_namespace", "secret_namespace", "option", "found"),
+    [
+        (None, "models", "models", True),
+        ("models", None, "models", True),
+        (None, "default", "models", False),
+        (None, None, "models", True),
+    ],
+)
+def test_the_namespace_of_what_names_none_counts_for_the_rules(
+    dmctl: Dmctl, model_namespace: str | None, secret_namespace: str | None, option: str, found: bool
+) -> None:
+    def placed(manifest: Any, name: str, namespace: str | None) -> Any:
+        return {**manifest, "metadata": {"name": name} | ({"namespace": namespace} if namespace else {})}
+
+    keyed = model(digest=DIGEST, auth={"apiKeySecretRef": {"name": "keys", "key": "k"}})
+    secret = {"apiVersion": "v1", "kind": "Secret"}
+    file = dmctl.write("all.yaml", placed(keyed, "laya", model_namespace), placed(secret, "keys", secret_namespace))
+    done = dmctl("preview", "--offline", "-n", option, file)
+    assert ("[secret-capability-label]" in done.out) is found
 
 
 # With a cluster.

@@ -46,7 +46,7 @@ async def test_the_previews_in_the_document_are_real(asked: Asked) -> None:
 
 def commands(word: str) -> list[list[str]]:
     """The commands of dmctl in the document that begin with a word."""
-    lines = re.findall(r"^\$ \.venv/bin/python -m cli (.*)$", DOCUMENT, re.MULTILINE)
+    lines = re.findall(r"^\$ \./dmctl (.*)$", DOCUMENT, re.MULTILINE)
     return [split for split in map(shlex.split, lines) if split[0] == word]
 
 

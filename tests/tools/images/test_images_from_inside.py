@@ -79,11 +79,11 @@ class TestReconciler:
         assert provider.strip() == "pulumi-resource-kubernetes"
 
     def test_it_has_the_product_and_neither_its_tools_nor_its_tests(self, reconciler: Container) -> None:
-        assert {"api", "cli", "components", "policy", "reconciler"} <= set(reconciler.run("ls").split())
+        assert {"api", "cli", "components", "dmctl", "policy", "reconciler"} <= set(reconciler.run("ls").split())
         assert not {"tools", "tests", ".git", "requirements.txt"} & set(reconciler.run("ls", "-A").split())
 
     def test_it_has_the_command_line_for_who_can_only_reach_the_state_from_a_pod(self, reconciler: Container) -> None:
-        assert "sweep" in reconciler.run("python3", "-m", "cli", "state", "--help")
+        assert "sweep" in reconciler.run("dmctl", "state", "--help")
 
     def test_nothing_has_to_be_compiled_at_a_start(self, reconciler: Container) -> None:
         trace = reconciler.run("sh", "-c", "python3 -v -c 'import reconciler.main' 2>&1")
