@@ -33,7 +33,7 @@ image: .venv packages ## the reconciler's image, as an archive under .local/imag
 cluster-up: .venv packages ## a local cluster (CLUSTER=demo)
 	@$(PYTHON) -m tools.cluster up $(CLUSTER)
 
-cluster-down: .venv ## take it down and leave nothing behind
+cluster-down: .venv ## end it: nothing runs on; its files stay under .local/demo for the next start
 	@$(PYTHON) -m tools.cluster down $(CLUSTER)
 
 deploy: .venv packages ## the platform on that cluster, by a real `pulumi up --stack dev`

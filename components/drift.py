@@ -109,8 +109,9 @@ def _deployment(desired: JsonObject, live: JsonObject) -> Iterator[Difference]:
         yield from _additions(_by_name(wanted["spec"], names), _by_name(actual["spec"], names), f"{path}.spec.{names}")
     containers = _by_name(actual["spec"], "containers")
     for name, container in _by_name(wanted["spec"], "containers").items():
-        variables = _by_name(containers.get(name, {}), "env")
-        yield from _additions(_by_name(container, "env"), variables, f"{path}.spec.containers[{name}].env")
+        found, inside = containers.get(name, {}), f"{path}.spec.containers[{name}]"
+        yield from _additions(_by_name(container, "env"), _by_name(found, "env"), f"{inside}.env")
+        yield from _additions(_by_path(container), _by_path(found), f"{inside}.volumeMounts")
 
 
 def _service(desired: JsonObject, live: JsonObject) -> Iterator[Difference]:
@@ -176,6 +177,10 @@ def _our_labels(obj: JsonObject) -> dict[str, str]:
 def _annotations(template: JsonObject) -> dict[str, str]:
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     return {key: value for key, value in annotations.items() if key != RESTARTED_AT_ANNOTATION}
+
+
+def _by_path(container: JsonObject) -> dict[str, Any]:
+    return {mount.get("mountPath", ""): mount for mount in container.get("volumeMounts") or ()}
 
 
 def _by_name(obj: JsonObject, items: str) -> dict[str, Any]:

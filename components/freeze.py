@@ -24,8 +24,8 @@ RESTARTED_AT_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
 """Set on Pod templates by `kubectl rollout restart`: another's field, which we neither own nor remove."""
 
 
-def freeze_serving(serving: Serving, live_deployment: JsonObject) -> Serving:
-    """Return `serving` with placement, resources and registry of the live Deployment.
+def freeze_serving(serving: Serving, live_deployment: JsonObject, *, registry_recorded: bool = False) -> Serving:
+    """Return `serving` with placement and resources of the live Deployment, and its registry unless that is recorded.
 
     The term that co-locates replicas is left out of the placement: it is rendered anew from the replicas. A Deployment
     that lost its serving container changes nothing but the placement.
@@ -40,7 +40,9 @@ def freeze_serving(serving: Serving, live_deployment: JsonObject) -> Serving:
     )
     for container in pod_spec.get("containers") or ():
         if container["name"] == SERVING_CONTAINER:
-            environment = _with_registry(serving.environment, container.get("env") or ())
+            environment = serving.environment
+            if not registry_recorded:
+                environment = _with_registry(environment, container.get("env") or ())
             return replace(frozen, resources=container.get("resources") or {}, environment=environment)
     return frozen
 

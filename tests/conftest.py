@@ -17,8 +17,9 @@ from tools.standin.registry import Registry
 
 # Wall-clock limits would fail good code on a busy machine; what a test shows never depends on speed.
 _SHARED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# The same examples for everybody, half as many as usual: a rare one must not fail a change that has nothing to do with
-# it. HYPOTHESIS_PROFILE=thorough looks for those, longer and elsewhere each time.
+# The same examples for everybody as long as the code's own literals stay, from which a few are drawn, and half as many
+# as usual: a rare one must not fail a change that has nothing to do with it. HYPOTHESIS_PROFILE=thorough looks for
+# those, longer and elsewhere each time.
 settings.register_profile("shared", _SHARED, max_examples=50, derandomize=True)
 settings.register_profile("thorough", _SHARED, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "shared"))

@@ -18,6 +18,19 @@ def condition(obj: Object, type_: str) -> Mapping[str, Any]:
     return next((each for each in conditions if each["type"] == type_), {})
 
 
+def wait_until_served(kubectl: Kubectl, definition: str) -> None:
+    """Wait until a CustomResourceDefinition is served; `kubectl wait` fails where there is no condition at all yet.
+
+    Raises:
+        WaitError: It is not within half a minute.
+    """
+
+    def is_established() -> bool:
+        return condition(kubectl.get("crd", definition) or {}, "Established").get("status") == "True"
+
+    wait_until(f"{definition} to be served", is_established, 30)
+
+
 def phase(model: Object) -> str:
     """Return the phase of a DecisionModel, empty before its first pass."""
     return str(model.get("status", {}).get("phase", ""))

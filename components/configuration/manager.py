@@ -36,7 +36,7 @@ class LogEncoder(StrEnum):
 class ManagerFlags(Section):
     """The reconciler's flags (spec section 11.1); what is not set keeps the reconciler's default."""
 
-    leader_elect: bool = False
+    leader_elect: bool = True
     allowed_registries: tuple[str, ...] = ()
     allow_insecure_registries: bool = False
     allow_image_override: bool = False

@@ -96,6 +96,17 @@ def _state_claim(state: StateVolume) -> list[JsonObject]:
     return [claim]
 
 
+def _strategy(configuration: PlatformConfiguration) -> JsonObject:
+    """Let two Pods overlap only where the Lease keeps one from acting, and no claim for one node from starting.
+
+    The shares are the API's defaults. They are declared so that they are ours: those of nobody would stay, and be
+    refused, when the type changes.
+    """
+    if configuration.state.size is not None or not configuration.manager.leader_elect:
+        return {"type": "Recreate"}
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+
+
 def _deployment(configuration: PlatformConfiguration, policy: EnforcedPolicy | None) -> JsonObject:
     annotations = {"annotations": policy.annotations()} if policy else {}
     return {
@@ -105,8 +116,7 @@ def _deployment(configuration: PlatformConfiguration, policy: EnforcedPolicy | N
         "spec": {
             "replicas": configuration.replicas,
             "selector": {"matchLabels": dict(MANAGER_LABELS)},
-            # A claim for one node keeps a second Pod from starting beside the first.
-            "strategy": {"type": "RollingUpdate" if configuration.state.size is None else "Recreate"},
+            "strategy": _strategy(configuration),
             "template": {
                 "metadata": {"labels": dict(MANAGER_LABELS), **annotations},
                 "spec": pod_spec(configuration, policy),

@@ -47,6 +47,8 @@ def service_monitor(configuration: PlatformConfiguration, endpoint: MetricsEndpo
                 {
                     "port": METRICS_PORT_NAME,
                     "path": "/metrics",
+                    # The series' own namespace is the model's, which the scraped Pod's must not replace.
+                    "honorLabels": True,
                     **{name: value for name, value in pace.items() if value},
                     **(_secured(monitor) if endpoint.secure else {"scheme": "http"}),
                 }

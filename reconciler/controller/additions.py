@@ -19,7 +19,7 @@ def without(live: JsonObject, paths: tuple[str, ...]) -> dict[str, Any]:
     """Return `live` without what `paths` point at; a path that leads nowhere changes nothing.
 
     Paths are those of `components.drift`: `spec.template.spec.containers[ollaya].env[PROXY]`. A step in brackets is a
-    key of a map, or the `name` of a list's item.
+    key of a map, the `name` of a list's item, or the path of a mount: a volume may be mounted more than once.
     """
     pruned = copy.deepcopy(dict(live))
     for path in paths:
@@ -34,12 +34,16 @@ def _remove(value: Any, steps: list[str]) -> None:
     if isinstance(value, dict):
         value.pop(last, None)
     elif isinstance(value, list):
-        value[:] = [item for item in value if item.get("name") != last]
+        value[:] = [item for item in value if _key(item) != last]
 
 
 def _child(value: Any, step: str) -> Any:
     if isinstance(value, dict):
         return value.get(step)
     if isinstance(value, list):
-        return next((item for item in value if item.get("name") == step), None)
+        return next((item for item in value if _key(item) == step), None)
     return None
+
+
+def _key(item: dict[str, Any]) -> Any:
+    return item.get("mountPath", item.get("name"))

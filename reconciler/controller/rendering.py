@@ -101,6 +101,7 @@ def _recipe(model: DecisionModel, revision: RevisionStatus, settings: Controller
         resources=revision.resources.dump(),
         placement=_placement(model, revision),
         registry_url=revision.registry or settings.registries.registry_url,
+        registry_recorded=bool(revision.registry),
         hf_endpoint=settings.hf_endpoint,
         api_key=None if api_key is None else SecretKey(name=api_key.name, key=api_key.key),
         download_token=None if token is None else SecretKey(name=token.name, key=token.key),
@@ -178,7 +179,7 @@ def _serving(
     )
     if deployment is None:
         return wanted
-    frozen = freeze_serving(wanted, deployment)
+    frozen = freeze_serving(wanted, deployment, registry_recorded=recipe.registry_recorded)
     if names.is_legacy(recipe.hash):
         # What version 0.3 rendered is not known in every detail, and none of it is a reason to restart what serves.
         return freeze_template(frozen, deployment, api_key_checksum=checksums.template)

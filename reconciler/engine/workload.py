@@ -43,6 +43,8 @@ class RevisionRecipe:
     """As in the spec, without what a GPU adds."""
     registry_url: str = DEFAULT_REGISTRY_URL
     """The registry the revision was resolved with."""
+    registry_recorded: bool = True
+    """Whether that is known; else what runs knows better."""
     hf_endpoint: str | None = None
     api_key: SecretKey | None = None
     download_token: SecretKey | None = None

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from api.crd import CRD_FILE, CRD_NAME
+from tools.kubectl import Kubectl
+from tools.observer import wait_until_served
 
 pytestmark = pytest.mark.cluster
 
@@ -22,8 +24,7 @@ def served(kubeconfig: Path) -> Path:
     """Return the kubeconfig of a server that serves the committed CustomResourceDefinition."""
     applied = _kubectl(kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", str(CRD_FILE))
     assert applied.returncode == 0, applied.stderr
-    established = _kubectl(kubeconfig, "wait", "--for=condition=Established", "--timeout=30s", f"crd/{CRD_NAME}")
-    assert established.returncode == 0, established.stderr
+    wait_until_served(Kubectl(kubeconfig), CRD_NAME)
     return kubeconfig
 
 

@@ -19,7 +19,7 @@ from tools.deploy import DeployError, PulumiStack
 from tools.environment import Environment
 from tools.install_yaml import install_yaml, stack_configuration
 from tools.kubectl import Kubectl, wait_until
-from tools.observer import condition
+from tools.observer import condition, wait_until_served
 
 pytestmark = pytest.mark.cluster
 
@@ -142,7 +142,8 @@ def definition(kind: str) -> dict[str, Any]:
 def test_an_upgrade_changes_the_reconciler_and_no_model(stack: PulumiStack, kubectl: Kubectl) -> None:
     serving = serving_pods(kubectl)
     kubectl.apply(definition("ServiceMonitor"), definition("PrometheusRule"))
-    kubectl.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    for definition_ in kubectl.list("crd"):
+        wait_until_served(kubectl, definition_["metadata"]["name"])
     configure(
         stack,
         manager__maxConcurrentReconciles=3,

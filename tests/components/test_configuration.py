@@ -28,7 +28,7 @@ def test_an_image_is_all_it_takes() -> None:
 
     assert configuration.image == "reconciler:1"
     assert configuration.replicas == 1
-    assert configuration.manager.arguments() == ["--stack-workers=2"]
+    assert configuration.manager.arguments() == ["--leader-elect", "--stack-workers=2"]
     assert configuration.state.size is None
     assert configuration.models is None
 
@@ -63,7 +63,10 @@ def test_keys_of_others_are_left_to_them() -> None:
         ({"image": ""}, "decisionmodel:image: String should have at least 1 character"),
         ({"replicas": "many"}, "decisionmodel:replicas: Input should be a valid integer"),
         ({"replicas": "0"}, "decisionmodel:replicas: Input should be greater than or equal to 1"),
-        ({"replicas": "2"}, "decisionmodel:replicas: more than one needs manager.leaderElect"),
+        (
+            {"replicas": "2", "manager": {"leaderElect": False}},
+            "decisionmodel:replicas: more than one needs manager.leaderElect",
+        ),
         (
             {"replicas": "2", "manager": {"leaderElect": True}, "state": {"size": "1Gi"}},
             "decisionmodel:replicas: more than one needs state.s3",

@@ -81,6 +81,12 @@ def container(obj: dict[str, Any]) -> Any:
         ),
         (
             "Deployment",
+            lambda d: container(d)["volumeMounts"].append({"name": "store", "mountPath": "/etc"}),
+            Cause.ADDED,
+            "spec.template.spec.containers[ollaya].volumeMounts[/etc]",
+        ),
+        (
+            "Deployment",
             lambda d: template(d)["spec"]["volumes"].append({"name": "host"}),
             Cause.ADDED,
             "spec.template.spec.volumes[host]",

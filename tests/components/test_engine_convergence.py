@@ -20,6 +20,7 @@ from tests.components.engines import Engine
 from tests.components.stacks import PREFETCH, REVISION, SERVING, STORE, stack
 from tools.cluster import clusters
 from tools.kubectl import Kubectl
+from tools.observer import wait_until_served
 
 pytestmark = pytest.mark.cluster
 
@@ -34,7 +35,7 @@ def kubectl() -> Iterator[Kubectl]:
     cluster = clusters.up("components", print)
     client = Kubectl(cluster.kubeconfig)
     client.run("apply", "--server-side", "--force-conflicts", "-f", str(CRD_FILE))
-    client.run("wait", "--for=condition=Established", "--timeout=30s", f"crd/{CRD_NAME}")
+    wait_until_served(client, CRD_NAME)
     client.run("create", "namespace", NAMESPACE)
     yield client
     cluster.down()

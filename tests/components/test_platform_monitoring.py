@@ -205,6 +205,7 @@ def test_the_service_monitor_finds_the_service() -> None:
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert endpoint["port"] == port["name"]
     assert endpoint["scheme"] == "https"
+    assert endpoint["honorLabels"] is True, "the namespace in a series is the model's"
     assert endpoint["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
     assert endpoint["tlsConfig"] == {"insecureSkipVerify": True}
 
@@ -212,7 +213,9 @@ def test_the_service_monitor_finds_the_service() -> None:
 def test_plain_metrics_are_scraped_without_a_token() -> None:
     monitor = one("ServiceMonitor", metrics={"secure": False, "serviceMonitor": {"enabled": True}})
 
-    assert monitor["spec"]["endpoints"] == [{"port": "metrics", "path": "/metrics", "scheme": "http"}]
+    assert monitor["spec"]["endpoints"] == [
+        {"port": "metrics", "path": "/metrics", "honorLabels": True, "scheme": "http"}
+    ]
 
 
 def test_network_policies_are_the_two_of_the_sample() -> None:

@@ -62,8 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.cluster", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     _command(commands, "up", "start a cluster, or do nothing where it runs")
-    down = _command(commands, "down", "end a cluster; its objects and volumes are gone")
-    down.add_argument("--everything", action="store_true", help="also remove its images, logs and certificates")
+    down = _command(
+        commands, "down", "end a cluster; its objects and volumes are gone, its directory under .local stays"
+    )
+    down.add_argument(
+        "--everything", action="store_true", help="also remove that directory: images, logs, certificates, Pulumi state"
+    )
     _command(commands, "status", "say what of a cluster runs")
     load = _command(commands, "load", "bring an image archive into a cluster")
     load.add_argument("archive", type=Path, help="a docker-archive or OCI archive with one image")

@@ -26,6 +26,8 @@ route add unreachable default
 """
 
 _NETWORK_SETTINGS = ("net.ipv4.ip_forward=1", "net.bridge.bridge-nf-call-iptables=1")
+_BRIDGE_SETTINGS = "/proc/sys/net/bridge"
+_BRIDGE_MODULE = "br_netfilter"
 
 
 def node_record(layout: Layout) -> Path:
@@ -71,19 +73,44 @@ def run_inside(node: Process, *command: str, text: str = "") -> str:
     return run.stdout
 
 
+def succeeds_inside(node: Process, *command: str) -> bool:
+    """Whether a short command succeeds inside the cluster."""
+    try:
+        run_inside(node, *command)
+    except ClusterError:
+        return False
+    return True
+
+
 def connect_network(node: Process) -> None:
     """Give the node its address, and its Pods a way to each other.
 
     Raises:
+        PrerequisiteError: the kernel lacks the module that lets iptables see bridged packets.
         ClusterError: the kernel refused.
     """
     run_inside(node, "ip", "-batch", "-", text=_NETWORK)
+    _load_bridge_module(node)
     run_inside(node, "sysctl", "--quiet", "--write", *_NETWORK_SETTINGS)
 
 
 def project_environment() -> Mapping[str, str]:
     """The environment in which the cluster's own Python programs find this project."""
     return os.environ | {"PYTHONPATH": str(_PROJECT)}
+
+
+def _load_bridge_module(node: Process) -> None:
+    """Some kernels have it built in; on others it is a module, which nobody else may have asked for yet."""
+    # Looked at inside: what is below /proc/sys/net depends on the network namespace of whoever looks.
+    if succeeds_inside(node, "test", "-d", _BRIDGE_SETTINGS):
+        return
+    try:
+        run_inside(node, "modprobe", _BRIDGE_MODULE)
+    except ClusterError as error:
+        raise PrerequisiteError(
+            f"the kernel module {_BRIDGE_MODULE} is not loaded: run modprobe {_BRIDGE_MODULE} on the host, "
+            f"or boot a kernel that has it ({error})"
+        ) from error
 
 
 def _program(name: str) -> str:

@@ -26,8 +26,8 @@ from tools.cluster.namespaces import (
     inside,
     node_record,
     project_environment,
-    run_inside,
     start_node,
+    succeeds_inside,
 )
 from tools.cluster.pki import ensure_pki, identities
 from tools.cluster.ports import api_address, listen, read_port
@@ -206,16 +206,8 @@ def _chosen_port(layout: Layout) -> int:
 
 
 def _containerd_answers(node: Process) -> bool:
-    return _succeeds(node, "ctr", f"--address={CONTAINERD_SOCKET}", "version")
+    return succeeds_inside(node, "ctr", f"--address={CONTAINERD_SOCKET}", "version")
 
 
 def _dns_is_ready(node: Process) -> bool:
-    return _succeeds(node, "busybox", "wget", "-q", "-O", "-", f"http://127.0.0.1:{DNS_READY_PORT}/ready")
-
-
-def _succeeds(node: Process, *command: str) -> bool:
-    try:
-        run_inside(node, *command)
-    except ClusterError:
-        return False
-    return True
+    return succeeds_inside(node, "busybox", "wget", "-q", "-O", "-", f"http://127.0.0.1:{DNS_READY_PORT}/ready")

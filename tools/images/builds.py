@@ -6,11 +6,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tools.cluster.archives import read_archive
+from tools.cluster.errors import ImageError
 from tools.images.archives import Archive, write_archive
 from tools.images.buildah import Buildah
 from tools.images.errors import ImageBuildError
 from tools.images.layout import BuiltImage
-from tools.images.recipes import ROOT, Image, Programs, base_image, reconciler_image, runtime_image, standin_image
+from tools.images.recipes import (
+    ROOT,
+    Image,
+    Programs,
+    base_image,
+    reconciler_image,
+    remove_leftovers,
+    runtime_image,
+    standin_image,
+)
 from tools.toolchain.builds import build as build_program
 from tools.toolchain.cache import cache_root, exclusive
 from tools.toolchain.versions import PROGRAMS
@@ -81,23 +92,25 @@ def made(image: Image, progress: Progress, archives: Path = ARCHIVES, cache: Pat
     directory = cache or cache_root().with_name("images")
     with exclusive(directory):
         directory.mkdir(exist_ok=True)
+        remove_leftovers(directory)
         return _archive_of(image, Buildah(directory), archives, progress)
 
 
 def _archive_of(image: Image, buildah: Buildah, archives: Path, progress: Progress) -> Archive:
     parent = _archive_of(image.parent, buildah, archives, progress) if image.parent else None
-    built = _built(image, buildah, progress)
+    below = buildah.layout.find(image.parent.reference) if image.parent else None
+    built = _built(image, buildah, below, progress)
     path = archives / f"{image.reference}.tar"
-    if not path.exists():
+    if not _holds(path, built):
         with _timed(f"{image.name}: writing the archive", progress):
-            write_archive(path, buildah.layout, built, _parent_of(image, buildah))
+            write_archive(path, buildah.layout, built, below)
         _remove_superseded(image, archives)
     return Archive(path, f"{_NAMESPACE}/{image.name}:{image.key}", built.identity, parent)
 
 
-def _built(image: Image, buildah: Buildah, progress: Progress) -> BuiltImage:
+def _built(image: Image, buildah: Buildah, below: BuiltImage | None, progress: Progress) -> BuiltImage:
     found = buildah.layout.find(image.reference)
-    if found is not None:
+    if found is not None and _stands_on(found, below):
         return found
     with _timed(f"{image.name}: building, {image.usual}", progress):
         image.build(buildah, image.reference)
@@ -119,8 +132,16 @@ def superseded(name: str, references: Sequence[str]) -> frozenset[str]:
     return frozenset(builds[:-_KEPT_BUILDS])
 
 
-def _parent_of(image: Image, buildah: Buildah) -> BuiltImage | None:
-    return buildah.layout.find(image.parent.reference) if image.parent else None
+def _stands_on(built: BuiltImage, below: BuiltImage | None) -> bool:
+    """Equal inputs do not make equal layers for ever: a parent that was built anew may have other packages."""
+    return below is None or built.layers[: len(below.layers)] == below.layers
+
+
+def _holds(archive: Path, built: BuiltImage) -> bool:
+    try:
+        return read_archive(archive).identity == built.identity
+    except ImageError:
+        return False
 
 
 def _remove_superseded(image: Image, archives: Path) -> None:

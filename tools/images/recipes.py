@@ -14,6 +14,9 @@ from tools.images.rootfs import PACKAGES, machine_sources, machine_suite, make_r
 
 ROOT = CONTAINERFILES.parent
 
+_BASE_CONTEXT, _PROGRAMS_CONTEXT = "base-", "programs-"
+"""What the names of temporary build contexts begin with."""
+
 _PRODUCT = ("api", "cli", "components", "dmctl", "policy", "reconciler")
 _STANDINS = ("tools/__init__.py", "tools/standin", "images/ollaya.sh")
 
@@ -99,8 +102,15 @@ def standin_image(name: str, base: Image) -> Image:
     return Image(name, key, "about 1 s", build, base)
 
 
+def remove_leftovers(directory: Path) -> None:
+    """Remove the build contexts that killed builds left in a directory where nobody builds now."""
+    for prefix in (_BASE_CONTEXT, _PROGRAMS_CONTEXT):
+        for context in directory.glob(f"{prefix}*"):
+            shutil.rmtree(context)
+
+
 def _build_base(buildah: Buildah, name: str) -> None:
-    with TemporaryDirectory(dir=buildah.directory, prefix="base-") as context:
+    with TemporaryDirectory(dir=buildah.directory, prefix=_BASE_CONTEXT) as context:
         make_rootfs(Path(context) / "rootfs.tar")
         buildah.build(Recipe("base", Path(context), uses_ignore_file=False), name)
 
@@ -113,7 +123,7 @@ def _containerfile(name: str) -> list[str | bytes]:
 @contextmanager
 def _staged(beside: Path, programs: Programs) -> Iterator[Path]:
     """A directory with nothing but the programs, as a build context."""
-    with TemporaryDirectory(dir=beside, prefix="programs-") as directory:
+    with TemporaryDirectory(dir=beside, prefix=_PROGRAMS_CONTEXT) as directory:
         for program, name in ((programs.pulumi, "pulumi"), (programs.provider, "pulumi-resource-kubernetes")):
             shutil.copy(program, Path(directory) / name)
         yield Path(directory)

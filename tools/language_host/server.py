@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import runpy
+import signal
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -67,7 +68,8 @@ def serve() -> None:
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LocalProgramServer(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
+    # The engine interrupts its language hosts when it is done with them; a shell may have had that ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     print(port, flush=True)
-    # The engine interrupts its language hosts when it is done with them.
     with contextlib.suppress(KeyboardInterrupt):
         server.wait_for_termination()

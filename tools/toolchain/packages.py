@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tools.toolchain.cache import cache_root, exclusive
 from tools.toolchain.errors import ToolMissingError
 
 _SERVICE_POLICY = Path("/usr/sbin/policy-rc.d")
 _ACTION_FORBIDDEN = "#!/bin/sh\nexit 101\n"
+_DPKG_LOCK_SECONDS = 300
 
 
 def missing_packages(wanted: Sequence[str], dpkg_listing: str) -> list[str]:
@@ -35,9 +37,17 @@ def install_missing(wanted: Sequence[str]) -> list[str]:
     Raises:
         ToolMissingError: this is no Debian, not root, or apt-get failed.
     """
-    missing = missing_packages(wanted, _dpkg_listing(wanted))
-    if not missing:
+    if not missing_packages(wanted, _dpkg_listing(wanted)):
         return []
+    with exclusive(cache_root() / "debian-packages"):
+        # Whoever was at it meanwhile may have installed them.
+        missing = missing_packages(wanted, _dpkg_listing(wanted))
+        if missing:
+            _install(missing)
+        return missing
+
+
+def _install(missing: Sequence[str]) -> None:
     by_hand = f"install by hand: {' '.join(missing)}"
     if shutil.which("apt-get") is None:
         raise ToolMissingError(f"this machine has no apt-get: {by_hand}")
@@ -46,7 +56,6 @@ def install_missing(wanted: Sequence[str]) -> list[str]:
     with service_starts_forbidden(_SERVICE_POLICY):
         _apt_get("update")
         _apt_get("install", "--yes", "--no-install-recommends", *missing)
-    return missing
 
 
 def _dpkg_listing(wanted: Sequence[str]) -> str:
@@ -59,7 +68,8 @@ def _dpkg_listing(wanted: Sequence[str]) -> str:
 
 def _apt_get(*arguments: str) -> None:
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    command = ["apt-get", "--quiet", "--quiet", *arguments]
+    # Other users of the machine's package system are waited for, too.
+    command = ["apt-get", "--quiet", "--quiet", f"--option=DPkg::Lock::Timeout={_DPKG_LOCK_SECONDS}", *arguments]
     run = subprocess.run(
         command,
         env=environment,

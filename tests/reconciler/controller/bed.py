@@ -180,13 +180,13 @@ class Bed:
 
     async def run_until(self, condition: Callable[[], object]) -> None:
         """Let the cluster and the reconciler live until a condition holds, at the same time of the clock."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition():
                 await self._live()
 
     async def settle(self) -> None:
         """Let everything happen that happens without time passing."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await self._live()
             while not await self._is_settled():
                 await self._live()

@@ -252,6 +252,30 @@ def add_container(obj: Object) -> None:
     obj["spec"]["template"]["spec"]["containers"].append({"name": "sidecar", "image": "evil.example/image"})
 
 
+def add_volume(obj: Object) -> None:
+    """As `kubectl set volume --add` does."""
+    pod = obj["spec"]["template"]["spec"]
+    pod["volumes"].append({"name": "host", "hostPath": {"path": "/"}})
+    pod["containers"][0]["volumeMounts"].append({"name": "host", "mountPath": "/host"})
+
+
+def mount_again(obj: Object) -> None:
+    mounts = obj["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
+    mounts.append({**mounts[0], "mountPath": "/etc"})
+
+
+def set_registry(obj: Object) -> None:
+    variables = obj["spec"]["template"]["spec"]["containers"][0]["env"]
+    for variable in variables:
+        if variable["name"] == "OLLAYA_REGISTRY":
+            variable["value"] = "http://evil.example"
+
+
+def remove_registry(obj: Object) -> None:
+    variables = obj["spec"]["template"]["spec"]["containers"][0]["env"]
+    variables[:] = [each for each in variables if each["name"] != "OLLAYA_REGISTRY"]
+
+
 def add_template_annotation(obj: Object) -> None:
     obj["spec"]["template"]["metadata"]["annotations"] = {"inject": "yes"}
 
@@ -265,7 +289,19 @@ def add_label(obj: Object) -> None:
 
 
 @pytest.mark.parametrize(
-    "edit", [set_replicas, set_image, add_variable, add_container, add_template_annotation, add_label]
+    "edit",
+    [
+        set_replicas,
+        set_image,
+        set_registry,
+        remove_registry,
+        add_variable,
+        add_container,
+        add_volume,
+        mount_again,
+        add_template_annotation,
+        add_label,
+    ],
 )
 async def test_an_edited_deployment_is_as_declared_again(bed: Bed, edit: Callable[[Object], None]) -> None:
     revision = await bed.rolled_out()

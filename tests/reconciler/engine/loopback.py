@@ -43,6 +43,8 @@ class Loopback:
                 await reader.read()
             else:
                 writer.write(answer)
+        except asyncio.IncompleteReadError:
+            """The client gave up before it had sent all of its request."""
         finally:
             writer.close()
             # The client may be gone before it has read everything.

@@ -267,7 +267,7 @@ def test_inspections_wait_for_a_slot_outside_the_timeout() -> None:
     async def run() -> None:
         async with serving(None) as hanging:
             client = RuntimeClient(port=hanging.port, inspections_at_once=1)
-            calls = [client.inspect(POD, KEY, timeout_seconds=0.05) for _ in range(3)]
+            calls = [client.inspect(POD, KEY, timeout_seconds=0.5) for _ in range(3)]
             errors = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(error) for error in errors] == [RuntimeUnreachable] * 3
             assert len(hanging.received) == 3

@@ -96,6 +96,7 @@ async def test_hostile_clients_hurt_nobody(endpoint: HttpServer, monkeypatch: py
     monkeypatch.setattr(health, "_REQUEST_SECONDS", 0.05)
     assert await send_raw(endpoint, b"GET /" + b"a" * 100_000) == b""
     assert await send_raw(endpoint, b"GET /readyz HT") == b""
+    monkeypatch.undo()
     assert (await fetch(endpoint, "/readyz")).status_code == 200
 
 

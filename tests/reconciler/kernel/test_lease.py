@@ -19,7 +19,7 @@ from tests.fakes.waiting import until
 
 pytestmark = pytest.mark.anyio
 
-QUICK = LeasePolicy(duration=0.6, renew_deadline=0.4, retry=0.02, look=0.02, jitter=0.2)
+QUICK = LeasePolicy(duration=2.0, renew_deadline=1.5, retry=0.02, look=0.02, jitter=0.2)
 PATIENT = LeasePolicy(duration=15.0, renew_deadline=10.0, retry=0.01, look=0.01, jitter=0.2)
 
 

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.anyio
 
 THINGS = Resource("example.io", "v1", "things", "Thing")
 KEY = ObjectKey("ns", "a")
-QUICK_LEASE = LeasePolicy(duration=0.6, renew_deadline=0.4, retry=0.02, look=0.02)
+QUICK_LEASE = LeasePolicy(duration=2.0, renew_deadline=1.5, retry=0.02, look=0.02)
 
 
 def thing(name: str, size: int = 1) -> dict[str, Any]:

@@ -3,11 +3,14 @@
 import hashlib
 import json
 import os
+import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tools.cluster.archives import read_archive
 from tools.images.archives import Archive
 from tools.images.buildah import Buildah
 from tools.images.builds import made, superseded
@@ -26,6 +29,7 @@ class Builds:
         self.cache = directory / "cache"
         self.built: list[str] = []
         self.lines: list[str] = []
+        self.packages = "Debian 12.1"
 
     def image(self, name: str, key: str, parent: Image | None = None) -> Image:
         return Image(name, key, "no time", self._build(parent), parent)
@@ -37,8 +41,11 @@ class Builds:
         def build(buildah: Buildah, reference: str) -> None:
             self.built.append(reference)
             inherited = buildah.layout.find(parent.reference) if parent else None
-            layers = [*(inherited.layers if inherited else ()), _blob(buildah.layout, f"layer of {reference}")]
-            _write(buildah.layout, reference, layers)
+            layers = [
+                *(inherited.layers if inherited else ()),
+                _blob(buildah.layout, f"layer of {reference} from {self.packages}"),
+            ]
+            _write(buildah.layout, reference, layers, self.packages)
 
         return build
 
@@ -50,13 +57,14 @@ def _blob(layout: Layout, text: str) -> str:
     return digest
 
 
-def _write(layout: Layout, reference: str, layers: list[str]) -> None:
-    config = _blob(layout, f"configuration of {reference}")
+def _write(layout: Layout, reference: str, layers: list[str], packages: str) -> None:
+    config = _blob(layout, f"configuration of {reference} from {packages}")
     manifest = _blob(layout, json.dumps({"config": {"digest": config}, "layers": [{"digest": one} for one in layers]}))
     index = layout.directory / "index.json"
-    entries = json.loads(index.read_bytes())["manifests"] if index.exists() else []
-    entries.append({"digest": manifest, "annotations": {"org.opencontainers.image.ref.name": reference}})
-    index.write_text(json.dumps({"manifests": entries}))
+    before = json.loads(index.read_bytes())["manifests"] if index.exists() else []
+    annotations = {"org.opencontainers.image.ref.name": reference}
+    others = [entry for entry in before if entry["annotations"] != annotations]
+    index.write_text(json.dumps({"manifests": [*others, {"digest": manifest, "annotations": annotations}]}))
 
 
 @pytest.fixture
@@ -103,6 +111,68 @@ def test_a_lost_archive_is_written_again_without_a_build(builds: Builds) -> None
     builds.make(image).path.unlink()
     assert builds.make(image).path.exists()
     assert len(builds.built) == 1
+
+
+def _layers(builds: Builds, archive: Archive) -> set[str]:
+    built = Layout(builds.cache / "layout").find(archive.path.stem)
+    return set(built.layers if built else ())
+
+
+def _archived(archive: Archive) -> set[str]:
+    """Digests of everything that the archives of an image hold together."""
+    digests = set()
+    for needed in archive.lineage():
+        with tarfile.open(needed.path) as members:
+            digests |= {f"sha256:{Path(name).name}" for name in members.getnames() if name.startswith("blobs/")}
+    return digests
+
+
+def test_an_archive_of_an_earlier_build_is_replaced(builds: Builds) -> None:
+    code = builds.image("code", KEYS[0], builds.image("base", KEYS[0]))
+    before = builds.make(code)
+    shutil.rmtree(builds.cache)
+    builds.packages = "Debian 12.2"
+
+    after = builds.make(code)
+
+    assert after.digest != before.digest
+    for needed in after.lineage():
+        assert read_archive(needed.path).identity == needed.digest
+    assert _layers(builds, after) <= _archived(after)
+
+
+def test_an_image_on_an_earlier_build_of_its_parent_is_built_anew(builds: Builds) -> None:
+    code = builds.image("code", KEYS[0], builds.image("base", KEYS[0]))
+    builds.make(code)
+    for key in KEYS[1:]:
+        builds.make(builds.image("base", key))
+    builds.packages = "Debian 12.2"
+
+    after = builds.make(code)
+
+    assert builds.built.count(code.reference) == 2
+    assert _layers(builds, after) <= _archived(after)
+
+
+def test_a_damaged_archive_is_written_again(builds: Builds) -> None:
+    image = builds.image("base", KEYS[0])
+    archive = builds.make(image)
+    whole = archive.path.read_bytes()
+    archive.path.write_bytes(b"half")
+
+    assert builds.make(image) == archive
+    assert archive.path.read_bytes() == whole
+
+
+def test_what_killed_builds_left_is_removed(builds: Builds) -> None:
+    leftovers = [builds.cache / "base-abcdefgh" / "rootfs.tar", builds.cache / "programs-abcdefgh" / "pulumi"]
+    for leftover in leftovers:
+        leftover.parent.mkdir(parents=True)
+        leftover.touch()
+
+    builds.make(builds.image("base", KEYS[0]))
+
+    assert [path.name for path in builds.cache.iterdir()] == ["layout"]
 
 
 def test_every_step_is_told_with_its_duration(builds: Builds) -> None:

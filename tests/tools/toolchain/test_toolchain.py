@@ -12,7 +12,7 @@ from tools.toolchain import BuildFailedError, NotBuiltError, build, kubernetes_c
 from tools.toolchain.__main__ import main
 from tools.toolchain.builds import is_fitting_pulumi_version
 from tools.toolchain.cache import build_directory, cache_root, fingerprint
-from tools.toolchain.packages import missing_packages, service_starts_forbidden
+from tools.toolchain.packages import install_missing, missing_packages, service_starts_forbidden
 from tools.toolchain.plugins import prepare_pulumi_home
 from tools.toolchain.progress import progress_line
 from tools.toolchain.pypi import is_fitting_go_version
@@ -30,6 +30,19 @@ if pathlib.Path({broken!r}).exists():
     sys.exit("main.go:7: undefined: Serve")
 time.sleep(0.1)  # long enough for a second build to come in between
 pathlib.Path(sys.argv[sys.argv.index("-o") + 1]).write_text("built")
+"""
+
+_APT_GET = """\
+#!/bin/sh
+echo "$*" >>{machine}/calls
+case "$*" in *install*)
+    sleep 0.2  # long enough for a second installation to come in between
+    touch {machine}/installed
+esac
+"""
+_DPKG_QUERY = """\
+#!/bin/sh
+[ ! -e {machine}/installed ] || echo "installed runc"
 """
 
 
@@ -231,6 +244,41 @@ def test_a_policy_put_aside_by_an_interrupted_run_comes_back(tmp_path: Path) -> 
         pass
 
     assert policy.read_text() == "original"
+
+
+@pytest.fixture
+def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with a service policy of its own, whose apt-get takes its time and installs what is asked for."""
+    programs = {"apt-get": _APT_GET, "dpkg-query": _DPKG_QUERY}
+    for name, text in programs.items():
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(text.format(machine=tmp_path))
+        program.chmod(0o755)
+    (tmp_path / "policy-rc.d").write_text("original")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr("tools.toolchain.packages._SERVICE_POLICY", tmp_path / "policy-rc.d")
+    return tmp_path
+
+
+def test_two_first_runs_at_the_same_time_install_once_and_restore_the_policy(debian: Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        installed = list(pool.map(install_missing, [["runc"], ["runc"]]))
+
+    assert sorted(installed) == [[], ["runc"]]
+    assert (debian / "policy-rc.d").read_text() == "original"
+    (install,) = [call for call in (debian / "calls").read_text().splitlines() if "install" in call]
+    assert "DPkg::Lock::Timeout=" in install
+
+
+def test_what_is_installed_costs_no_lock_and_no_call(debian: Path) -> None:
+    (debian / "installed").touch()
+
+    assert install_missing(["runc"]) == []
+    assert not (debian / "calls").exists()
+    assert not (debian / "cache").exists()
 
 
 def test_the_command_line_names_the_missing_build(workshop: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,14 +60,15 @@ def call(
         connection.close()
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 5.0) -> Any:
+def wait_for(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
     """Return the first true value of `condition`."""
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while True:
+        is_last = time.monotonic() >= deadline
         if value := condition():
             return value
+        assert not is_last, "the condition never held"
         time.sleep(0.01)
-    raise AssertionError("the condition never held")
 
 
 def sha256(content: bytes) -> str:

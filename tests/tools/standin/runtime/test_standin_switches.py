@@ -138,7 +138,7 @@ def test_a_child_can_be_killed_from_outside(daemon: Daemon) -> None:
     load(daemon)
     assert call(f"{daemon.control_url}/kill", {"model": "none:1"}).json == {"killed": 0}
     assert call(f"{daemon.control_url}/kill", {}).json == {"killed": 1}
-    wait_for(lambda: call(f"{daemon.base_url}/api/ps").json == {"models": []}, 1.0)
+    wait_for(lambda: call(f"{daemon.base_url}/api/ps").json == {"models": []})
 
 
 def test_the_process_exits_when_told(daemon: Daemon) -> None:

@@ -171,7 +171,7 @@ def test_garbage_is_refused_in_the_format_of_the_api(daemon: Daemon) -> None:
 
 
 def test_half_open_clients_are_dropped(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server._Connection, "timeout", 0.1)
+    monkeypatch.setattr(http_server._Connection, "timeout", 1)
     before = threading.active_count()
     clients = [socket.create_connection(endpoint(daemon)) for _ in range(20)]
     for index, client in enumerate(clients):
