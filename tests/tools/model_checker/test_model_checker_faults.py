@@ -95,7 +95,6 @@ def a_refusal_freezes_everything(facts: Facts) -> Decision:
 
 
 FAULTS: list[tuple[Decide, Start, Property]] = [
-    (collection_ignores_the_service, Start.SERVING, Property.SELECTED),
     (one_ready_pod_is_enough, Start.SERVING, Property.PROOF),
     (window_ends_before_the_switch, Start.SERVING, Property.TRAFFIC),
     (rejected_is_tried_again, Start.SERVING, Property.REST),
@@ -108,7 +107,15 @@ FAULTS: list[tuple[Decide, Start, Property]] = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "start", "broken"), FAULTS, ids=lambda value: getattr(value, "__name__", str(value)))
+LATE = [(collection_ignores_the_service, Start.SERVING, Property.SELECTED)]
+"""Found after most of the states were seen."""
+
+
+@pytest.mark.parametrize(
+    ("fault", "start", "broken"),
+    [*FAULTS, *(pytest.param(*each, marks=pytest.mark.exhaustive) for each in LATE)],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
 def test_a_fault_is_found_with_a_run_that_shows_it(fault: Decide, start: Start, broken: Property) -> None:
     report = check(Scope(depth=1, start=start), fault)
     assert report.violation is not None, str(report)
