@@ -6,8 +6,7 @@ from typing import BinaryIO
 
 from cli.errors import InputError
 from cli.manifests.sources import read_document
-from policy import Configuration, PolicyConfigurationError, read_configuration
-from policy.navigation import at, mapping
+from policy import Configuration, PolicyConfigurationError, read_configuration, unnamed_environments
 
 
 def read_policy_file(
@@ -17,8 +16,7 @@ def read_policy_file(
 
     Args:
         file: The file; None for the defaults.
-        environment: One of the file's environments, which has to be said if it lists any: without it, a rule for some
-            of them would apply in none.
+        environment: One of the file's environments, which has to be said if it lists any.
         stdin: Standard input.
         option: The option that says which.
 
@@ -26,7 +24,7 @@ def read_policy_file(
         InputError: It cannot be read or used; one line for each wrong key.
     """
     document = None if file is None else read_document(file, stdin)
-    if environment is None and (listed := mapping(at(document, "environments"))):
+    if listed := unnamed_environments(document, environment):
         raise InputError(f"{file}: has rules for environments. Name one of them with {option}: {', '.join(listed)}.")
     try:
         return read_configuration(document, environment)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 from api.keys import API_VERSION, KIND, NAME_LABEL, PREFETCH_REVISION_LABEL, REVISION_LABEL
@@ -79,6 +80,13 @@ def stack(owner: Owner) -> str:
         raise InvalidNameError(f"no stack can be named after namespace {owner.namespace!r} and UID {owner.uid!r}")
     tail = f".{_model(owner.name)}.{uid}"
     return _shortened(owner.namespace, _STACK_NAME_LIMIT - len(tail)) + tail
+
+
+def is_stack_in(stack: str, namespaces: Collection[str]) -> bool:
+    """Whether a stack, by its name, is of a model in one of the namespaces; none stand for all."""
+    namespace, *rest = stack.split(".")
+    tail = "".join(f".{part}" for part in rest)
+    return not namespaces or namespace in {_shortened(each, _STACK_NAME_LIMIT - len(tail)) for each in namespaces}
 
 
 def model_labels(model: str) -> dict[str, str]:

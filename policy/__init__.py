@@ -5,7 +5,7 @@ a preview (`policy.pack`), in CI (`dmctl policy check`) and in the reconciler be
 """
 
 from policy.checking import blocking, check
-from policy.configuration import Configuration, read_configuration
+from policy.configuration import Configuration, read_configuration, unnamed_environments
 from policy.errors import PolicyConfigurationError, PolicyError
 from policy.finding import Finding, ObjectReference
 from policy.rule import Level, Rule
@@ -23,4 +23,5 @@ __all__ = [
     "blocking",
     "check",
     "read_configuration",
+    "unnamed_environments",
 ]

@@ -23,6 +23,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from policy.errors import PolicyConfigurationError
+from policy.navigation import at, mapping
 from policy.rule import Level, Rule, Settings
 from policy.rules import RULES, RULES_BY_ID
 from policy.rules.declaration import Environments
@@ -109,6 +110,14 @@ def read_settings(rule: Rule, values: Mapping[str, Any]) -> Settings:
         return rule.settings.model_validate(values)
     except ValidationError as error:
         raise PolicyConfigurationError("\n".join(_lines(f"rules.{rule.id}.", error))) from error
+
+
+def unnamed_environments(document: Any, environment: str | None) -> tuple[str, ...]:
+    """Return the environments that a document lists, if one of them has to be named and none is.
+
+    Without a name, a rule for some of them would apply in none.
+    """
+    return () if environment is not None else tuple(map(str, mapping(at(document, "environments"))))
 
 
 def _merged(everywhere: _RawRules, here: _RawRules) -> _RawRules:

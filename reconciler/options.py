@@ -31,11 +31,11 @@ from reconciler.kernel.certificates import CertificateFiles
 from reconciler.kernel.errors import KernelError
 from reconciler.kernel.health import BindAddress, parse_bind_address
 from reconciler.policy_file import read_policy
+from reconciler.watched_namespaces import parse_namespaces
 
 T = TypeVar("T")
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _BACKEND = re.compile(r"(?:file|s3)://.+")
 
 
@@ -228,21 +228,6 @@ def state_backend(url: str) -> str:
     if not _BACKEND.fullmatch(url):
         raise click.BadParameter("--state-backend must be a file:// or s3:// URL")
     return url
-
-
-def parse_namespaces(text: str) -> tuple[str, ...]:
-    """Read a comma-separated list of namespaces; empty means all of them.
-
-    Raises:
-        click.BadParameter: An item is empty or no namespace.
-    """
-    if not text.strip():
-        return ()
-    items = [item.strip() for item in text.split(",")]
-    for item in items:
-        if not _NAMESPACE.fullmatch(item):
-            raise click.BadParameter(f"--watch-namespaces: {item[:63]!r} is not the name of a namespace")
-    return tuple(dict.fromkeys(items))
 
 
 def controller_settings(flags: Mapping[str, Any], proxy: ProxySettings) -> ControllerSettings:

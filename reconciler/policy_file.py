@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from policy import RULES, Configuration, Level, PolicyConfigurationError, read_configuration
+from policy import RULES, Configuration, Level, PolicyConfigurationError, read_configuration, unnamed_environments
 from policy.file import read_document
 from reconciler.controller.settings import ControllerSettings
 
@@ -36,10 +36,8 @@ def enforced(document: Mapping[str, Any], environment: str | None, permitted: Co
     rules = document.get("rules") or {}
     if not isinstance(rules, dict):
         raise PolicyConfigurationError("rules: must be a mapping from rules to their settings")
-    listed = document.get("environments")
-    if environment is None and isinstance(listed, dict) and listed:  # without it, a rule for one would apply in none
-        names = ", ".join(map(str, listed))
-        raise PolicyConfigurationError(f"environments: name one of them with --policy-environment: {names}")
+    if listed := unnamed_environments(document, environment):
+        raise PolicyConfigurationError(f"environments: name one of them with --policy-environment: {', '.join(listed)}")
     merged = {**_permissions(permitted), **rules}
     return read_configuration({**document, "rules": merged}, environment)
 

@@ -97,11 +97,6 @@ async def open_cluster(access: Access) -> AsyncIterator[KubernetesClient]:
         await client.close()
 
 
-def watched(stack: str, namespaces: Sequence[str]) -> bool:
-    """Whether a stack is of a DecisionModel in one of the namespaces; none stand for all."""
-    return not namespaces or stack.partition(".")[0] in namespaces
-
-
 async def live_stacks(client: KubernetesClient, namespaces: Sequence[str]) -> frozenset[str]:
     """Return the names of the stacks that the cluster's DecisionModels have, or those in some namespaces.
 

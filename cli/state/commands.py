@@ -20,9 +20,11 @@ from cli.state.access import Access
 from cli.state.examining import Examined, Surroundings, chosen, examine_all
 from cli.state.findings import Code, Finding, described_model, unsound
 from cli.state.mending import Planned, carry_out, removal, repairs, restoration
+from components import names
 from reconciler.driver.deployment import Deployment, parse_deployment
 from reconciler.driver.errors import DeploymentInvalidError
 from reconciler.driver.states import States
+from reconciler.watched_namespaces import parse_namespaces
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _BACKEND = click.option(
@@ -78,7 +80,7 @@ def _command(body: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., int
             passphrase_file=passphrase_file,
             kubeconfig=kubeconfig,
             context=context,
-            namespaces=tuple(filter(None, map(str.strip, watch_namespaces.split(",")))),
+            namespaces=parse_namespaces(watch_namespaces),
         )
         with reach.explained():
             return asyncio.run(body(access, **rest))
@@ -125,7 +127,7 @@ def state() -> None:
 async def ls(access: Access, *, output: str, offline: bool) -> int:
     """List the stacks, with the DecisionModel of each and whether it still exists."""
     with reach.open_states(access) as states:
-        stacks = [stack for stack in await states.stacks() if reach.watched(stack.name, access.namespaces)]
+        stacks = [stack for stack in await states.stacks() if names.is_stack_in(stack.name, access.namespaces)]
         # Asked after the backend, so that whoever was created meanwhile is not taken for gone.
         surroundings = await _surroundings(access, offline=offline)
         listed = [
@@ -267,7 +269,7 @@ async def _judged(access: Access, states: States, asked: Sequence[str] = ()) -> 
         InputError: There is no such stack, or it is of a namespace that is not watched.
     """
     stacks = await chosen(states, asked)
-    others = [stack for stack in stacks if not reach.watched(stack, access.namespaces)]
+    others = [stack for stack in stacks if not names.is_stack_in(stack, access.namespaces)]
     if asked and others:
         raise InputError(f"{others[0]} is of a namespace that --watch-namespaces leaves out. Add it there.")
     return tuple(stack for stack in stacks if stack not in others)

@@ -162,7 +162,7 @@ class StackConverger:
         """
         stacks = await self._driver.stacks()
         expected = {names.stack(owner) for owner in live()}
-        orphans = [stack for stack in stacks if stack not in expected and _watched(stack, namespaces)]
+        orphans = [stack for stack in stacks if stack not in expected and names.is_stack_in(stack, namespaces)]
         for stack in orphans:
             await self.remove(stack)
         return len(orphans)
@@ -255,10 +255,6 @@ class StackConverger:
                 outcome.failure.reason,
                 outcome.failure.message,
             )
-
-
-def _watched(stack: str, namespaces: tuple[str, ...]) -> bool:
-    return not namespaces or stack.partition(".")[0] in namespaces
 
 
 def _key(model: DecisionModel) -> ObjectKey:

@@ -15,6 +15,7 @@ from reconciler.rollout.decision import Decision, RevisionPlan
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import EvaluationFacts, Refusal
 from reconciler.rollout.in_flight import hold
+from reconciler.rollout.recreate import is_stable_stopped
 from reconciler.rollout.rejection import reject
 
 
@@ -40,21 +41,17 @@ def _outcome(draft: Draft, candidate: RevisionStatus, facts: EvaluationFacts) ->
     recorded = draft.status.evaluation
     if recorded is None or recorded.result is not EvaluationResult.PASSED or recorded.revision != candidate.hash:
         return None
-    if _lacks_baseline(draft, candidate, recorded):
+    if _lacks_baseline(draft, recorded):
         return None
     current = (facts.policy_hash, facts.dataset_digest)
     return recorded if (recorded.policy_hash, recorded.dataset_digest) == current else None
 
 
-def _lacks_baseline(draft: Draft, candidate: RevisionStatus, recorded: EvaluationStatus) -> bool:
+def _lacks_baseline(draft: Draft, recorded: EvaluationStatus) -> bool:
     """Whether the result rests on less than can be measured now: nothing ran then to compare the candidate with."""
     evaluation = draft.spec.rollout.evaluation
     compares = evaluation is not None and _is_relative(evaluation) and draft.stable is not None
-    return compares and not _has_stopped_stable(draft, candidate) and not recorded.baseline_accuracy
-
-
-def _has_stopped_stable(draft: Draft, candidate: RevisionStatus) -> bool:
-    return draft.status.stable_stopped_for_revision == candidate.hash
+    return compares and not is_stable_stopped(draft) and not recorded.baseline_accuracy
 
 
 def _obstructed(
@@ -111,7 +108,7 @@ def _announce_skipped_gates(draft: Draft, candidate: RevisionStatus) -> None:
     evaluation = draft.spec.rollout.evaluation
     if evaluation is None or draft.stable is None or not _is_relative(evaluation):
         return
-    if _has_stopped_stable(draft, candidate):
+    if is_stable_stopped(draft):
         note = "gates relative to the serving revision are skipped: strategy Recreate has stopped it"
         draft.event(EventReason.EVALUATION_ON_HOLD, note, occasion=f"relative {candidate.hash}")
 

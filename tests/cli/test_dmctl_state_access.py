@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.state.access import live_stacks, watched
+from cli.state.access import live_stacks
 from components import names
 from components.desired import Owner
 from reconciler.kernel.client import KubernetesClient
@@ -40,12 +40,6 @@ async def test_an_account_with_roles_in_namespaces_asks_in_those(tmp_path: Path)
                 await live_stacks(client, ())
         finally:
             await client.close()
-
-
-def test_stacks_of_other_namespaces_are_not_the_reconcilers_to_judge() -> None:
-    assert watched("shop.fraud.1a2b3c4d", ())
-    assert watched("shop.fraud.1a2b3c4d", ("bank", "shop"))
-    assert not watched("shop.fraud.1a2b3c4d", ("bank", "shopping"))
 
 
 @pytest.mark.parametrize("content", ["", "junk", "[]", "{}", '{"deployment": 3}'])

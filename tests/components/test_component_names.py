@@ -113,3 +113,11 @@ def test_the_model_controls_its_children() -> None:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+@pytest.mark.parametrize("namespace", ["shop", "n" * 63], ids=["short", "cut"])
+def test_a_stack_is_in_its_models_namespace_and_in_no_other(namespace: str) -> None:
+    stack = names.stack(Owner(namespace=namespace, name="m" * 43, uid="1a2b3c4d-0000"))
+    assert names.is_stack_in(stack, ())
+    assert names.is_stack_in(stack, ("bank", namespace))
+    assert not names.is_stack_in(stack, ("bank", f"{namespace[:-1]}x", f"{namespace}ping"))

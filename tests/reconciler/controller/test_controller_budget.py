@@ -119,3 +119,22 @@ async def test_one_rollout_at_a_time_in_order_of_arrival(idle_bed: Bed) -> None:
 def phases(bed: Bed) -> list[str]:
     found = {obj["metadata"]["name"]: obj["status"]["phase"] for obj in bed.parts.watched.models}
     return [found[name] for name in ("router", "second", "third")]
+
+
+@pytest.mark.anyio
+async def test_who_waited_for_a_slot_gets_what_its_tag_stands_for_by_then(idle_bed: Bed) -> None:
+    bed = idle_bed
+    bed.options = replace(bed.options, controller=replace(bed.options.controller, max_concurrent_rollouts=1))
+    bed.start()
+    bed.kubelet.prefetch = lambda _: False
+    bed.declare()
+    await bed.settle()
+    bed.declare("second", model="laya:multilingual")
+    await bed.settle()
+    bed.registry.move_tag("laya:multilingual", "laya:en-better")
+    await bed.advance(70)
+    bed.kubelet.prefetch = lambda _: None
+    await bed.settle()
+    await bed.advance(10)
+    second = next(obj for obj in bed.parts.watched.models if obj["metadata"]["name"] == "second")
+    assert second["status"]["stableRevision"]["digest"] == bed.registry.digest("laya:en-better")

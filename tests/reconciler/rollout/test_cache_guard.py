@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from api.conditions import ConditionType, Phase, Reason
+from api.status import RevisionStatus
 from reconciler.rollout import ClaimFacts, Decision, StoreGrowth
 from tests.reconciler.rollout.troubles import Trouble, prefetch_failed, serving_world
 from tests.reconciler.rollout.worlds import World, condition
@@ -59,6 +60,13 @@ def test_a_larger_size_is_asked_for() -> None:
     assert ConditionType.DEGRADED not in {each.type for each in decision.status.conditions}
 
 
+def edited(world: World, stable: RevisionStatus, size: str) -> Decision:
+    """Decide once the cache of a world with a stable is edited."""
+    world.revisions[stable.hash] = replace(world.revisions[stable.hash], claim=CLAIM)
+    world.spec = {**world.spec, "cache": {"size": size}}
+    return world.reconcile()
+
+
 def awaiting_approval(world: World) -> Decision:
     """Leave a candidate waiting for a person's word."""
     world.spec = {**world.spec, "rollout": {"promotion": "Manual"}}
@@ -77,9 +85,7 @@ def test_a_larger_size_is_asked_for_whatever_becomes_of_a_candidate(trouble: Tro
     assert stable is not None
     world.wants("laya:multilingual")
     trouble(world)
-    world.revisions[stable.hash] = replace(world.revisions[stable.hash], claim=CLAIM)
-    world.spec = {**world.spec, "cache": {"size": "11Gi"}}
-    assert world.reconcile().growth == StoreGrowth(revision=stable.hash, size="11Gi")
+    assert edited(world, stable, "11Gi").growth == StoreGrowth(revision=stable.hash, size="11Gi")
 
 
 def test_a_rejection_is_told_rather_than_a_cache_that_stays_as_it_is() -> None:
@@ -88,9 +94,7 @@ def test_a_rejection_is_told_rather_than_a_cache_that_stays_as_it_is() -> None:
     assert stable is not None
     world.wants("laya:multilingual")
     prefetch_failed(world)
-    world.revisions[stable.hash] = replace(world.revisions[stable.hash], claim=CLAIM)
-    world.spec = {**world.spec, "cache": {"size": "9Gi"}}
-    assert condition(world.reconcile(), ConditionType.DEGRADED).reason == Reason.PREFETCH_FAILED
+    assert condition(edited(world, stable, "9Gi"), ConditionType.DEGRADED).reason == Reason.PREFETCH_FAILED
 
 
 def test_a_refused_size_is_reported_and_still_wanted() -> None:
