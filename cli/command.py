@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import traceback
@@ -12,24 +13,30 @@ from typing import Final
 import click
 
 from cli.errors import ExitCode
-from cli.gate.commands import gate
-from cli.policy.commands import policy
-from cli.preview.commands import preview
-from cli.state.commands import state
+
+_GROUPS: Final = ("gate", "policy", "preview", "state")
+"""What is asked after `dmctl`; each is the click command of its name in `cli.<name>.commands`."""
 
 _DEBUG: Final = "DMCTL_DEBUG"
 """The variable that has the traceback of a fault in dmctl shown."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _LazyGroup(click.Group):
+    """Imports only the command that is asked for: the others would be most of the time that an answer takes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+        return list(_GROUPS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - likewise
+        if cmd_name not in _GROUPS:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"cli.{cmd_name}.commands"), cmd_name)
+        return command
+
+
+@click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def dmctl() -> None:
     """Answer questions about decision models."""
-
-
-dmctl.add_command(gate)
-dmctl.add_command(policy)
-dmctl.add_command(state)
-dmctl.add_command(preview)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -107,17 +107,27 @@ def test_an_altered_verdict_is_not_the_recomputed_one() -> None:
     assert recompute(altered).canonical() != altered.verdict.canonical()
 
 
-@pytest.mark.parametrize("precision", range(1, len(PRECISIONS)))
-def test_what_does_not_fit_is_kept_less_exactly(precision: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    stable, candidate = scattered(1), scattered(2)
-    sizes = []
+SCATTERED = (scattered(1), scattered(2))
+
+
+@pytest.fixture(scope="module")
+def sizes() -> list[int]:
+    """How large the evidence is at each precision."""
+    found = []
     for each in PRECISIONS:
-        monkeypatch.setattr("reconciler.evaluation.judgement.PRECISIONS", (each,))
-        sizes.append(len(judge_run(stable, candidate, INPUTS, parameters()).document))
-    monkeypatch.setattr("reconciler.evaluation.judgement.PRECISIONS", PRECISIONS)
+        with pytest.MonkeyPatch.context() as only:
+            only.setattr("reconciler.evaluation.judgement.PRECISIONS", (each,))
+            found.append(len(judge_run(*SCATTERED, INPUTS, parameters()).document))
+    return found
+
+
+@pytest.mark.parametrize("precision", range(1, len(PRECISIONS)))
+def test_what_does_not_fit_is_kept_less_exactly(
+    precision: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(evidence_module, "MAX_DOCUMENT", sizes[precision])
 
-    judgement = judge_run(stable, candidate, INPUTS, parameters())
+    judgement = judge_run(*SCATTERED, INPUTS, parameters())
     read = decode(judgement.document)
 
     assert read.precision == PRECISIONS[precision]

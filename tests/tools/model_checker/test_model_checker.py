@@ -9,12 +9,9 @@ import pytest
 
 from tools.model_checker import Scope, Start, check
 
-QUICK = Start.NOTHING
 
-
-@pytest.mark.parametrize(
-    "start", [start if start is QUICK else pytest.param(start, marks=pytest.mark.exhaustive) for start in Start]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("start", Start)
 def test_every_property_holds_in_every_state_within_one_disturbance(
     start: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """The registry's state between requests: tags that move, switches that are used up, requests that are remembered."""
 
+import functools
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ class Site:
         self._catalogue = catalogue
         self._lock = threading.Lock()
         self._manifests = dict(catalogue.manifests)
+        # One of them has megabytes, and the digests are asked for again and again.
+        self._digest = functools.cache(manifest_digest)
         self._switches: tuple[Switch, ...] = ()
         self._requests: list[Request] = []
 
@@ -96,7 +99,7 @@ class Site:
     def digests(self) -> Mapping[TagName, str]:
         """What each tag points at now: SHA-256 of the manifest's bytes, 64 hex digits."""
         with self._lock:
-            return {name: manifest_digest(data) for name, data in self._manifests.items()}
+            return {name: self._digest(data) for name, data in self._manifests.items()}
 
     def manifest(self, name: TagName) -> bytes:
         """The manifest that a tag answers with now.
