@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from api.keys import GROUP, STORE_RECOVERING_ANNOTATION
 from components.desired import JsonObject
+from components.field_paths import keyed
 from components.freeze import RESTARTED_AT_ANNOTATION, grows
 from components.manifests import MANAGED_KINDS, Manifest, ObjectKey
 from components.subset import differing_paths
@@ -109,7 +110,7 @@ def _deployment(desired: JsonObject, live: JsonObject) -> Iterator[Difference]:
         yield from _additions(_by_name(wanted["spec"], names), _by_name(actual["spec"], names), f"{path}.spec.{names}")
     containers = _by_name(actual["spec"], "containers")
     for name, container in _by_name(wanted["spec"], "containers").items():
-        found, inside = containers.get(name, {}), f"{path}.spec.containers[{name}]"
+        found, inside = containers.get(name, {}), keyed(f"{path}.spec.containers", name)
         yield from _additions(_by_name(container, "env"), _by_name(found, "env"), f"{inside}.env")
         yield from _additions(_by_path(container), _by_path(found), f"{inside}.volumeMounts")
 
@@ -130,7 +131,7 @@ def _claim(desired: JsonObject, live: JsonObject) -> Iterator[Difference]:
     """Return whether the claim must grow or change its mark: nothing else about one is ever changed."""
     wanted, actual = (STORE_RECOVERING_ANNOTATION in _annotations(obj) for obj in (desired, live))
     if wanted != actual:
-        yield Cause.CHANGED if wanted else Cause.ADDED, f"metadata.annotations[{STORE_RECOVERING_ANNOTATION}]"
+        yield Cause.CHANGED if wanted else Cause.ADDED, keyed("metadata.annotations", STORE_RECOVERING_ANNOTATION)
     requests = live["spec"].get("resources", {}).get("requests", {})
     if grows(str(requests.get("storage", "0")), str(desired["spec"]["resources"]["requests"]["storage"])):
         yield Cause.CHANGED, "spec.resources.requests.storage"
@@ -158,7 +159,7 @@ def _changes(desired: JsonObject, live: JsonObject) -> Iterator[Difference]:
 
 
 def _additions(desired: JsonObject, live: JsonObject, path: str) -> Iterator[Difference]:
-    return ((Cause.ADDED, f"{path}[{key}]") for key in live if key not in desired)
+    return ((Cause.ADDED, keyed(path, key)) for key in live if key not in desired)
 
 
 def _comparable(obj: JsonObject) -> dict[str, Any]:

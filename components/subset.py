@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from api.errors import InvalidQuantityError
 from api.quantity import parse_quantity
+from components.field_paths import joined, keyed
 
 _IDENTIFYING_FIELDS: Final = ("mountPath", "uid", "conditionType", "name")
 """What tells the items of a list apart, in order of precedence: the name of a mount is its volume's."""
@@ -37,7 +38,7 @@ def differing_paths(desired: Any, live: Any, path: str = "") -> Iterator[str]:
 
 def _differing_fields(desired: Mapping[str, Any], live: Mapping[str, Any], path: str) -> Iterator[str]:
     for key, value in desired.items():
-        inner = _joined(path, key)
+        inner = joined(path, key)
         if key not in live or live[key] is None:
             if not _dropped(key, value):
                 yield inner
@@ -48,26 +49,27 @@ def _differing_fields(desired: Mapping[str, Any], live: Mapping[str, Any], path:
 
 
 def _differing_quantities(desired: Mapping[str, Any], live: Mapping[str, Any], path: str) -> Iterator[str]:
-    return (_joined(path, key) for key, value in desired.items() if not same_quantity(value, live.get(key)))
+    return (joined(path, key) for key, value in desired.items() if not same_quantity(value, live.get(key)))
 
 
 def _differing_items(desired: Sequence[Any], live: Sequence[Any], path: str) -> Iterator[str]:
-    if field := _identifying_field(desired):
+    if field := identifying_field(desired):
         found = {item.get(field): item for item in live if isinstance(item, Mapping)}
         for item in desired:
-            yield from _differing_item(item, found.get(item[field]), f"{path}[{item[field]}]")
+            yield from _differing_item(item, found.get(item[field]), keyed(path, item[field]))
     elif len(desired) != len(live):
         yield path
     else:
         for index, (item, counterpart) in enumerate(zip(desired, live, strict=True)):
-            yield from differing_paths(item, counterpart, f"{path}[{index}]")
+            yield from differing_paths(item, counterpart, keyed(path, index))
 
 
 def _differing_item(item: Any, counterpart: Any, path: str) -> Iterator[str]:
     return iter((path,)) if counterpart is None else differing_paths(item, counterpart, path)
 
 
-def _identifying_field(items: Sequence[Any]) -> str | None:
+def identifying_field(items: Sequence[Any]) -> str | None:
+    """Return the field that tells the items of a list apart; None where the list is one value."""
     if not items or not all(isinstance(item, Mapping) for item in items):
         return None
     return next((field for field in _IDENTIFYING_FIELDS if all(field in item for item in items)), None)
@@ -90,9 +92,3 @@ def _dropped(key: str, value: Any) -> bool:
 def _equal(desired: Any, live: Any) -> bool:
     # In Python True is 1; in JSON it is not.
     return bool(desired == live) and isinstance(desired, bool) == isinstance(live, bool)
-
-
-def _joined(path: str, key: str) -> str:
-    if "/" in key:
-        return f"{path}[{key}]"
-    return f"{path}.{key}" if path else key

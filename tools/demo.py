@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tools.cluster.errors import ClusterError
+from tools.command_line import exit_code
 from tools.deploy import DeployError, PulumiStack
 from tools.environment import Environment, prepare, start
 from tools.images import ImageBuildError
@@ -52,17 +53,18 @@ def step(title: str, work: Callable[[], T]) -> T:
 
 def main() -> int:
     """Run the demo; the exit code is 0 when everything turned out as it should."""
+    failures = (ClusterError, DemoError, DeployError, ImageBuildError, KubectlError, ToolchainError, WaitError)
+    return exit_code("demo", _demo, *failures, next_step=_NEXT_STEP)
+
+
+_NEXT_STEP = (
+    f"make demo goes on with what is built and running; make cluster-down CLUSTER={CLUSTER} takes the cluster down."
+)
+
+
+def _demo() -> int:
     started = time.monotonic()
-    try:
-        _run()
-    except (
-        *(ClusterError, DemoError, DeployError, ImageBuildError, KubectlError, ToolchainError),
-        WaitError,
-    ) as error:
-        print(f"\ndemo: {error}", file=sys.stderr)
-        print("\n".join(getattr(error, "__notes__", ())), file=sys.stderr)
-        print(f"The cluster is still there: make cluster-down CLUSTER={CLUSTER} takes it down.", file=sys.stderr)
-        return 1
+    _run()
     print(f"\nAll of it took {time.monotonic() - started:.0f} s. The cluster stays up. Look around:\n")
     print(_SUGGESTIONS)
     return 0

@@ -26,6 +26,7 @@ from reconciler.driver.sessions import session_members
 from tools import toolchain
 from tools.cluster.clusters import Cluster
 from tools.cluster.errors import ClusterError
+from tools.command_line import exit_code
 from tools.environment import Progress, prepare, start
 from tools.images import ImageBuildError
 from tools.kubectl import KubectlError
@@ -212,13 +213,14 @@ def main() -> int:
     parser.add_argument("--stack", default="dev", help="the environment (dev)")
     arguments = parser.parse_args()
     progress: Progress = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731 - one line, one use
-    try:
+
+    def deploy() -> int:
         environment = start(arguments.cluster, prepare(progress), progress)
         print(PulumiStack(environment.cluster, arguments.stack).up(environment.images.reconciler.name))
-    except (ClusterError, DeployError, ImageBuildError, KubectlError, toolchain.ToolchainError) as error:
-        print(f"deploy: {error}", file=sys.stderr)
-        return 1
-    return 0
+        return 0
+
+    failures = (ClusterError, DeployError, ImageBuildError, KubectlError, toolchain.ToolchainError)
+    return exit_code("deploy", deploy, *failures, next_step="make deploy goes on with what is built and running.")
 
 
 if __name__ == "__main__":

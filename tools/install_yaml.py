@@ -17,6 +17,7 @@ from components.platform.manifests import platform_manifests
 from components.platform.policy import EnforcedPolicy
 from policy import PolicyConfigurationError
 from policy.enforced import read_enforced
+from tools.command_line import exit_code
 
 ROOT = Path(__file__).parent.parent
 OUTPUT = ROOT / ".local" / "install.yaml"
@@ -68,14 +69,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--stack", help="the environment to configure it as; every default otherwise")
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"the file ({OUTPUT.relative_to(ROOT)})")
     given = parser.parse_args(arguments)
-    try:
-        configuration = stack_configuration(given.stack, given.image)
-        text = install_yaml(configuration, stack_policy(given.stack, configuration))
-        given.output.parent.mkdir(parents=True, exist_ok=True)
-        given.output.write_text(text, encoding="utf-8")
-    except (ConfigurationError, PolicyConfigurationError, OSError) as error:
-        print(f"install-yaml: {error}", file=sys.stderr)
-        return 1
+    return exit_code("install-yaml", lambda: _write(given), ConfigurationError, PolicyConfigurationError)
+
+
+def _write(given: argparse.Namespace) -> int:
+    configuration = stack_configuration(given.stack, given.image)
+    text = install_yaml(configuration, stack_policy(given.stack, configuration))
+    given.output.parent.mkdir(parents=True, exist_ok=True)
+    given.output.write_text(text, encoding="utf-8")
     print(given.output)
     return 0
 

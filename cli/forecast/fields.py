@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from components.field_paths import joined
+
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
@@ -24,10 +26,4 @@ def changed_fields(before: Any, after: Any, path: str = "") -> Iterator[FieldCha
         return
     left, right = before or {}, after or {}
     for key in sorted({*left, *right}):
-        yield from changed_fields(left.get(key), right.get(key), _joined(path, str(key)))
-
-
-def _joined(path: str, key: str) -> str:
-    if "/" in key or "." in key:
-        return f"{path}[{key}]"
-    return f"{path}.{key}" if path else key
+        yield from changed_fields(left.get(key), right.get(key), joined(path, str(key)))

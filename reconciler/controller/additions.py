@@ -7,28 +7,26 @@ the reconciler's own write (design rule of `components.drift`, cause `Added`).
 from __future__ import annotations
 
 import copy
-import re
 from typing import Any
 
 from components.desired import JsonObject
-
-_STEP = re.compile(r"([A-Za-z]+)|\[([^\]]*)\]")
+from components.field_paths import steps
 
 
 def without(live: JsonObject, paths: tuple[str, ...]) -> dict[str, Any]:
     """Return `live` without what `paths` point at; a path that leads nowhere changes nothing.
 
-    Paths are those of `components.drift`: `spec.template.spec.containers[ollaya].env[PROXY]`. A step in brackets is a
-    key of a map, the `name` of a list's item, or the path of a mount: a volume may be mounted more than once.
+    Paths are those of `components.field_paths`; an item of a list is named by its `name`, or a mount by its path: a
+    volume may be mounted more than once.
     """
     pruned = copy.deepcopy(dict(live))
     for path in paths:
-        _remove(pruned, [field or key for field, key in _STEP.findall(path)])
+        _remove(pruned, steps(path))
     return pruned
 
 
-def _remove(value: Any, steps: list[str]) -> None:
-    *parents, last = steps
+def _remove(value: Any, path: list[str]) -> None:
+    *parents, last = path
     for step in parents:
         value = _child(value, step)
     if isinstance(value, dict):

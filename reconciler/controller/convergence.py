@@ -17,6 +17,8 @@ SETTLING_SECONDS = 2.0
 """How long the watch cache may take to show what an operation has just done."""
 FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 300.0
+CONTESTED_AFTER = 3
+"""Repairs in a row that somebody undid, after which a person is told; an autoscaler undoes every one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +37,37 @@ class Memory:
     failure: Failure | None = None
     failures: int = 0
     retry_at: float = 0.0
+    undone: int = 0
+    """How many repairs of `addressed` in a row did not last five minutes."""
 
     def succeeded(self, desired: DesiredStack, drift: tuple[Drift, ...], now: float) -> Memory:
         """Return the memory after an operation that did what `desired` says."""
-        return Memory(applied=desired, addressed=drift, ended_at=now)
+        undone = self.undone + 1 if self._repeats(desired, drift) and not self._at_peace(now) else 0
+        return Memory(applied=desired, addressed=drift, ended_at=now, undone=undone)
+
+    def pause(self, desired: DesiredStack, drift: tuple[Drift, ...], now: float) -> float:
+        """Seconds until what was just done is done once more, which doubles while somebody undoes it every time."""
+        if not self._repeats(desired, drift):
+            return 0.0
+        waited = now - self.ended_at
+        if waited < SETTLING_SECONDS:
+            return SETTLING_SECONDS / 10
+        return max(0.0, _doubled(self.undone) - waited) if self.undone else 0.0
+
+    def contested(self, now: float) -> tuple[Drift, ...]:
+        """What somebody sets otherwise as often as it is repaired."""
+        return self.addressed if self.undone >= CONTESTED_AFTER and not self._at_peace(now) else ()
+
+    def _repeats(self, desired: DesiredStack, drift: tuple[Drift, ...]) -> bool:
+        return bool(drift) and self.applied == desired and self.addressed == drift
+
+    def _at_peace(self, now: float) -> bool:
+        return now - self.ended_at >= _doubled(self.undone) + LONGEST_RETRY_SECONDS
 
     def broke(self, desired: DesiredStack, drift: tuple[Drift, ...], failure: Failure, now: float) -> Memory:
         """Return the memory after a failed operation; the pause before the next try doubles up to five minutes."""
         failures = self.failures + 1 if self.failed == desired else 1
-        pause = min(FIRST_RETRY_SECONDS * 2 ** (failures - 1), LONGEST_RETRY_SECONDS)
-        if not failure.reason.retryable:
-            pause = LONGEST_RETRY_SECONDS
+        pause = _doubled(failures - 1) if failure.reason.retryable else LONGEST_RETRY_SECONDS
         return replace(
             self,
             applied=None,
@@ -56,6 +78,10 @@ class Memory:
             failures=failures,
             retry_at=now + pause,
         )
+
+
+def _doubled(times: int) -> float:
+    return min(FIRST_RETRY_SECONDS * 2.0**times, LONGEST_RETRY_SECONDS)
 
 
 class Action(StrEnum):
@@ -108,11 +134,10 @@ def next_step(desired: DesiredStack, drift: tuple[Drift, ...], memory: Memory, n
 
 
 def _pause(desired: DesiredStack, drift: tuple[Drift, ...], memory: Memory, now: float) -> float:
-    """Seconds to wait: until a failed operation may be tried again, or until the cache shows what was just done."""
+    """Seconds to wait: until what failed may be tried again, or what was just done can have failed to last."""
     if memory.failed == desired and now < memory.retry_at:
         return memory.retry_at - now
-    repeated = memory.applied == desired and memory.addressed == drift
-    return SETTLING_SECONDS / 10 if repeated and now - memory.ended_at < SETTLING_SECONDS else 0.0
+    return memory.pause(desired, drift, now)
 
 
 def _operation(desired: DesiredStack, drift: tuple[Drift, ...], memory: Memory, *, empty: bool) -> OperationKind:

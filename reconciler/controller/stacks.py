@@ -15,6 +15,7 @@ from components.desired import DesiredStack, JsonObject, Owner
 from components.drift import Cause, Drift, find_drift
 from components.manifests import render
 from components.program import ProviderSettings, converge
+from components.rivals import restored
 from reconciler.controller.additions import without
 from reconciler.controller.convergence import SETTLING_SECONDS, Action, Memory, Step, next_step
 from reconciler.controller.observation import Children, taken_name, uid_of
@@ -77,9 +78,11 @@ class StackConverger:
         self._running: dict[str, DesiredStack] = {}
 
     def failure(self, model: DecisionModel) -> str | None:
-        """Return why the last operation on the model's stack failed; None once one succeeded."""
-        failure = self._memories.get(model.metadata.uid, Memory()).failure
-        return None if failure is None else f"{failure.reason}: {failure.message}"
+        """Return why the stack is not as declared: the last operation failed, or does not last; None otherwise."""
+        memory = self._memories.get(model.metadata.uid, Memory())
+        if memory.failure is not None:
+            return f"{memory.failure.reason}: {memory.failure.message}"
+        return _contest(memory.contested(self._clock()), model)
 
     def declared(self, model: DecisionModel) -> DesiredStack | None:
         """Return what an operation is converging to, if one runs or the watch cache may not show its end yet."""
@@ -202,6 +205,7 @@ class StackConverger:
             self._conflicts[uid] = foreign
             return None
         self._conflicts.pop(uid, None)
+        await self._make_way(work)
         operation = Operation(
             kind=kind,
             stack=names.stack(work.desired.owner),
@@ -211,6 +215,17 @@ class StackConverger:
         outcome = await self._driver.run(operation)
         self._report(outcome)
         return outcome.failure
+
+    async def _make_way(self, work: _Work) -> None:
+        """Take back what the API server does not let the engine put ours beside."""
+        changed = {(each.kind, each.name) for each in work.drift if each.cause is Cause.CHANGED}
+        live = {(obj["kind"], obj["metadata"]["name"]): obj for obj in work.live}
+        for manifest in render(work.desired):
+            if manifest.key not in changed or (ours := restored(manifest.object, live[manifest.key])) is None:
+                continue
+            _log.info("taking back fields of %s %s that exclude ours", manifest.kind, manifest.name)
+            namespace = work.desired.owner.namespace
+            await self._client.replace(BY_KIND[manifest.kind], namespace, manifest.name, ours)
 
     async def _first_foreign(self, work: _Work) -> Drift | None:
         """Look up every name that is about to be created: the watch cache shows only what carries our label."""
@@ -255,6 +270,16 @@ class StackConverger:
                 outcome.failure.reason,
                 outcome.failure.message,
             )
+
+
+def _contest(contested: tuple[Drift, ...], model: DecisionModel) -> str | None:
+    """Say what is set otherwise as often as it is repaired, and how to find by whom."""
+    if not contested:
+        return None
+    first, more = contested[0], f" and {len(contested) - 1} more" if len(contested) > 1 else ""
+    what = f"{first.path} of {first.kind} {first.name}" if first.path else f"{first.kind} {first.name}"
+    shown = f"kubectl get {first.kind.lower()} {first.name} -n {model.metadata.namespace} -o yaml --show-managed-fields"
+    return f"{what}{more} is put right and set otherwise again and again; find by whom: {shown}"
 
 
 def _key(model: DecisionModel) -> ObjectKey:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterable
 
 import pytest
 
@@ -190,6 +191,28 @@ def test_a_broken_manifest_is_made_again_and_the_rollout_goes_on(bench: Bench) -
         bench.registry("PUT", "/switches", [])
     model = bench.wait_ready("router", 150)
     assert reason(model, "Resolved") == "Resolved"
+
+
+@side_by_side
+def test_what_excludes_ours_is_taken_back(bench: Bench) -> None:
+    """Beside what another manager set, the API server would refuse ours, every time."""
+    bench.declare("router", replicas=2)
+    name = f"router-{bench.wait_ready('router', 150)['status']['stableRevision']['hash']}"
+    edits = {
+        "deployment": {"strategy": {"type": "RollingUpdate"}},
+        "poddisruptionbudget": {"maxUnavailable": None, "minAvailable": 1},
+    }
+    declared = specs(bench, edits, name)
+    with no_failed_request(bench, "router"):
+        for kind, change in edits.items():
+            patch = json.dumps({"spec": change})
+            bench.kubectl.run("patch", kind, name, "-n", bench.namespace, "--type=merge", "-p", patch)
+        wait_until("both as declared", lambda: specs(bench, edits, name) == declared, 60)
+    bench.wait_ready("router")
+
+
+def specs(bench: Bench, kinds: Iterable[str], name: str) -> dict[str, Object]:
+    return {kind: (bench.kubectl.get(kind, name, bench.namespace) or {}).get("spec", {}) for kind in kinds}
 
 
 @side_by_side

@@ -17,6 +17,7 @@ from tools.bench.figures import Comparison, comparison_table, median_steps, shar
 from tools.bench.rollouts import STEPS, RolloutBench, Rollouts
 from tools.bench.switching import Switches, SwitchingBench
 from tools.cluster.errors import ClusterError
+from tools.command_line import exit_code
 from tools.deploy import DeployError, PulumiStack
 from tools.environment import Environment, prepare, start
 from tools.images import ImageBuildError
@@ -54,20 +55,21 @@ class Machine:
 def main() -> int:
     """Measure; the exit code is 0 when everything could be measured."""
     arguments = _arguments()
-    machine = Machine(cores=len(os.sched_getaffinity(0)), load=round(os.getloadavg()[0], 2))
-    try:
-        environment = start(arguments.cluster, prepare(_say), _say)
-        try:
-            measured = _measure(environment, arguments)
-        finally:
-            if not arguments.keep:
-                environment.cluster.down()
-    except (
+    failures = (
         *(ClusterError, DeployError, DriverError, ImageBuildError, KubectlError, ToolchainError),
         *(WaitError, operations.OperationFailedError),
-    ) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
+    )
+    return exit_code("bench", lambda: _bench(arguments), *failures)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    machine = Machine(cores=len(os.sched_getaffinity(0)), load=round(os.getloadavg()[0], 2))
+    environment = start(arguments.cluster, prepare(_say), _say)
+    try:
+        measured = _measure(environment, arguments)
+    finally:
+        if not arguments.keep:
+            environment.cluster.down()
     written = _as_json if arguments.output == "json" else _as_text
     print(written(machine, measured))
     return 0

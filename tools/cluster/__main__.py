@@ -8,20 +8,17 @@ from pathlib import Path
 
 from tools.cluster.clusters import Cluster, Status, cluster, up
 from tools.cluster.errors import ClusterError
+from tools.command_line import exit_code
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command.
 
     Returns:
-        0; 1 after an error, with a message on standard error, and for the status of a cluster that is not healthy.
+        0; 1 for the status of a cluster that is not healthy; after a failure or Ctrl-C that of `exit_code`.
     """
     options = _parser().parse_args(arguments)
-    try:
-        return _run(options)
-    except ClusterError as error:
-        print(f"cluster {options.name}: {error}", file=sys.stderr)
-        return 1
+    return exit_code(f"cluster {options.name}", lambda: _run(options), ClusterError)
 
 
 def _run(options: argparse.Namespace) -> int:

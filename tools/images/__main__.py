@@ -2,8 +2,9 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tools.command_line import exit_code
 from tools.images.archives import Archive
 from tools.images.builds import (
     Progress,
@@ -27,16 +28,16 @@ def main(arguments: Sequence[str]) -> int:
     """Build what was asked for.
 
     Returns:
-        0, or 1 with a message on standard error.
+        0, or after a failure or Ctrl-C that of `exit_code`.
     """
     parser = argparse.ArgumentParser(prog="python3 -m tools.images", description=__doc__)
     parser.add_argument("image", choices=[*_BUILDS, "all"], help="runtime and registry are the stand-ins")
     asked = parser.parse_args(arguments).image
-    try:
-        archives = [_BUILDS[name](_say) for name in (_BUILDS if asked == "all" else [asked])]
-    except (ImageBuildError, ToolchainError) as error:
-        print(f"images: {error}", file=sys.stderr)
-        return 1
+    return exit_code("images", lambda: _build(_BUILDS if asked == "all" else [asked]), ImageBuildError, ToolchainError)
+
+
+def _build(names: Iterable[str]) -> int:
+    archives = [_BUILDS[name](_say) for name in names]
     for needed in dict.fromkeys(member for archive in archives for member in archive.lineage()):
         print(f"{needed.name} {needed.path}")
     return 0

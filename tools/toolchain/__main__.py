@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.command_line import exit_code
 from tools.toolchain.builds import build, program_path
 from tools.toolchain.errors import ToolchainError
 from tools.toolchain.packages import install_missing
@@ -17,18 +18,14 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command.
 
     Returns:
-        0, or 1 with a message on standard error.
+        0, or after a failure or Ctrl-C that of `exit_code`.
     """
     options = _parser().parse_args(arguments)
-    try:
-        _run(options)
-    except ToolchainError as error:
-        print(f"toolchain: {error}", file=sys.stderr)
-        return 1
-    return 0
+    step = "The same command again goes on with what is built."
+    return exit_code("toolchain", lambda: _run(options), ToolchainError, next_step=step)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> int:
     match options.command:
         case "build":
             for name in options.programs or PROGRAMS:
@@ -41,6 +38,7 @@ def _run(options: argparse.Namespace) -> None:
             installed = install_missing(DEBIAN_PACKAGES)
             if installed:
                 print(f"installed {' '.join(installed)}")
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -64,6 +64,34 @@ def test_what_was_just_repaired_gets_time_to_show_in_the_cache() -> None:
     assert next_step(OTHER, (CHANGED,), memory, 10.5, empty=False).operation is UP
 
 
+def test_a_repair_that_somebody_undoes_every_time_is_repeated_ever_less_often_and_told() -> None:
+    """An autoscaler would otherwise cost an operation every few seconds, for ever."""
+    memory, now, pauses, told = FRESH, 0.0, [], []
+    for _ in range(12):
+        memory = memory.succeeded(DESIRED, (CHANGED,), now)
+        told.append(memory.contested(now))
+        before = now
+        while (step := next_step(DESIRED, (CHANGED,), memory, now, empty=False)).action is Action.WAIT:
+            now += step.seconds + 1e-3
+        pauses.append(round(now - before))
+    assert pauses == [2, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
+    assert told == [()] * 3 + [(CHANGED,)] * 9
+    assert memory.contested(now) == (CHANGED,), "also while nothing differs for a moment"
+    assert next_step(DESIRED, (MISSING,), memory, now - 299, empty=False).action is Action.OPERATE
+    assert next_step(OTHER, (CHANGED,), memory, now - 299, empty=False).action is Action.OPERATE
+
+
+def test_after_some_peace_a_repair_comes_at_once_again() -> None:
+    memory = FRESH
+    for second in range(0, 30, 3):
+        memory = memory.succeeded(DESIRED, (CHANGED,), second)
+    later = 27.0 + 2 * LONGEST_RETRY_SECONDS
+    assert memory.contested(later) == ()
+    again = memory.succeeded(DESIRED, (CHANGED,), later)
+    assert next_step(DESIRED, (CHANGED,), again, later + 2.1, empty=False).action is Action.OPERATE
+    assert again.contested(later) == ()
+
+
 def test_pauses_double_to_five_minutes_and_end_with_a_success_or_another_wish() -> None:
     failure = Failure(reason=FailureReason.UNREACHABLE, message="m")
     memory, pauses = FRESH, []

@@ -7,7 +7,7 @@ from copy import deepcopy
 
 import pytest
 
-from reconciler.controller.watched import CLAIMS, DEPLOYMENTS, JOBS, PODS, SERVICES
+from reconciler.controller.watched import BUDGETS, CLAIMS, DEPLOYMENTS, JOBS, PODS, SERVICES
 from reconciler.driver import DriverClosedError, FailureReason, Operation, OperationKind, Outcome
 from tests.reconciler.controller.bed import KEY, Bed, Object
 from tests.reconciler.controller.stack_engine import Trouble
@@ -248,6 +248,11 @@ def add_variable(obj: Object) -> None:
     obj["spec"]["template"]["spec"]["containers"][0]["env"].append({"name": "HTTPS_PROXY", "value": "http://evil"})
 
 
+def add_odd_variable(obj: Object) -> None:
+    """The API server takes every printable name without an equals sign."""
+    obj["spec"]["template"]["spec"]["containers"][0]["env"].append({"name": "A]B[\\", "value": "x"})
+
+
 def add_container(obj: Object) -> None:
     obj["spec"]["template"]["spec"]["containers"].append({"name": "sidecar", "image": "evil.example/image"})
 
@@ -288,6 +293,18 @@ def add_label(obj: Object) -> None:
     obj["metadata"]["labels"]["decisionmodel.io/extra"] = "yes"
 
 
+def roll_in_place(obj: Object) -> None:
+    """As the API server fills it in after a patch of the type."""
+    limits = {"maxSurge": "25%", "maxUnavailable": "25%"}
+    obj["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": limits}
+
+
+def probe_by_command(obj: Object) -> None:
+    probe = obj["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]
+    del probe["httpGet"]
+    probe["exec"] = {"command": ["true"]}
+
+
 @pytest.mark.parametrize(
     "edit",
     [
@@ -296,11 +313,14 @@ def add_label(obj: Object) -> None:
         set_registry,
         remove_registry,
         add_variable,
+        add_odd_variable,
         add_container,
         add_volume,
         mount_again,
         add_template_annotation,
         add_label,
+        roll_in_place,
+        probe_by_command,
     ],
 )
 async def test_an_edited_deployment_is_as_declared_again(bed: Bed, edit: Callable[[Object], None]) -> None:
@@ -329,6 +349,41 @@ async def test_an_edited_service_is_as_declared_again(bed: Bed, edit: Callable[[
     await bed.settle()
     await bed.advance(10)
     assert bed.get(SERVICES, "router")["spec"] == declared
+
+
+async def test_an_edited_budget_is_as_declared_again(bed: Bed) -> None:
+    """The API server refuses a budget with both limits: what was set goes in the write that brings ours back."""
+    revision = await bed.rolled_out(replicas=2)
+    declared = deepcopy(bed.get(BUDGETS, f"router-{revision}")["spec"])
+
+    def ask_for_a_minimum(obj: Object) -> None:
+        del obj["spec"]["maxUnavailable"]
+        obj["spec"]["minAvailable"] = 1
+
+    bed.edit(BUDGETS, f"router-{revision}", ask_for_a_minimum)
+    await bed.settle()
+    await bed.advance(10)
+    assert bed.get(BUDGETS, f"router-{revision}")["spec"] == declared
+
+
+async def test_who_undoes_every_repair_is_told_of_and_costs_ever_less(bed: Bed) -> None:
+    """As an autoscaler of the Deployment does."""
+    revision = await bed.rolled_out()
+    before = len(bed.driver.performed)
+    for _ in range(100):
+        bed.edit(DEPLOYMENTS, f"router-{revision}", set_replicas)
+        await bed.advance(10)
+    assert 5 < len(bed.driver.performed) - before < 12
+    status, reason, message = bed.condition("Degraded")
+    assert (status, reason) == ("True", "StackFailed")
+    assert f"spec.replicas of Deployment router-{revision} is put right and set otherwise" in message
+    assert f"kubectl get deployment router-{revision} -n default -o yaml --show-managed-fields" in message
+    assert bed.selected == revision
+
+    for _ in range(15):
+        await bed.advance(61)
+    assert bed.condition("Degraded") == ("", "", "")
+    assert bed.get(DEPLOYMENTS, f"router-{revision}")["spec"]["replicas"] == 1
 
 
 async def test_a_restart_by_kubectl_is_left_alone(bed: Bed) -> None:
