@@ -328,7 +328,7 @@ def main(**flags: Any) -> None:
         _log.warning("not copied into prefetch Jobs, since they may hold credentials: %s", options.proxy.skipped)
     try:
         asyncio.run(_run(options))
-    except (KernelError, DriverError, EngineError, ExceptionGroup) as error:
+    except (KernelError, DriverError, EngineError, OSError, ExceptionGroup) as error:
         for reason in _reasons(error):
             _log.error("%s", reason)
         sys.exit(1)

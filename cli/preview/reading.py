@@ -25,6 +25,8 @@ from policy import Configuration, Level
 from policy.navigation import at, text
 from policy.objects import DECISION_MODEL, kind_of
 from reconciler.controller.settings import ControllerSettings
+from reconciler.engine.errors import EngineError
+from reconciler.engine.registry_policy import RegistryPolicy
 from reconciler.kernel.errors import KernelError
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -99,7 +101,7 @@ async def preview(question: Question) -> tuple[ModelPreview, ...]:
         if question.cluster is not None:
             cluster = await stack.enter_async_context(open_cluster(question.cluster))
             reader, namespace = cluster.reader, question.namespace or cluster.namespace
-            registries = Registries(question.settings.registries)
+            registries = _registries(question.settings.registries)
             stack.push_async_callback(registries.close)
         placed = replace(question, read=_placed(question.read, namespace))
         sources = Sources(
@@ -113,6 +115,13 @@ async def preview(question: Question) -> tuple[ModelPreview, ...]:
             return tuple([await _preview(each, sources) for each in _declared(placed)])
         except KernelError as error:
             raise InputError(f"{error}\nA preview has to read the cluster; --offline predicts without one.") from error
+
+
+def _registries(policy: RegistryPolicy) -> Registries:
+    try:
+        return Registries(policy)
+    except EngineError as error:
+        raise InputError(f"{error}.\nA preview has to ask registries; --offline predicts without them.") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

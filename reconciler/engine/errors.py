@@ -57,6 +57,16 @@ class ProxyUnusable(EngineError):
         )
 
 
+class TrustUnusable(EngineError):
+    """The environment names certificate authorities that cannot be read."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the certificate authorities that SSL_CERT_FILE or SSL_CERT_DIR names cannot be used: {reason};"
+            " name a file of PEM certificates or a directory of them, or unset it"
+        )
+
+
 class SecretNotAllowed(SecretRejected):
     """The Secret lacks the capability label that opens it to the reconciler."""
 

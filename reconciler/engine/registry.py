@@ -14,7 +14,7 @@ import httpx2
 import msgspec
 
 from reconciler.engine.bodies import BodyTooLarge, read_body
-from reconciler.engine.errors import ProxyUnusable, ResolveFailed, TagNotFound
+from reconciler.engine.errors import ProxyUnusable, ResolveFailed, TagNotFound, TrustUnusable
 from reconciler.engine.names import ModelName
 from reconciler.engine.registry_policy import RegistryPolicy, check_allowed
 
@@ -68,6 +68,7 @@ class RegistryClient:
 
     Raises:
         ProxyUnusable: The environment names a proxy that the HTTP client cannot use.
+        TrustUnusable: The environment names certificate authorities that cannot be read.
     """
 
     def __init__(
@@ -88,6 +89,8 @@ class RegistryClient:
             self._http = httpx2.AsyncClient(timeout=_TIMEOUTS, limits=_LIMITS, follow_redirects=False, trust_env=True)
         except (ImportError, ValueError, httpx2.InvalidURL):
             raise ProxyUnusable from None
+        except OSError as error:
+            raise TrustUnusable(error.strerror or str(error)) from None
 
     async def aclose(self) -> None:
         """Close the connections that are kept alive."""

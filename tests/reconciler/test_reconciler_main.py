@@ -225,5 +225,6 @@ async def test_another_namespace_is_not_ours(bed: Bed) -> None:
 def test_known_errors_are_told_in_a_sentence_and_unknown_ones_keep_their_trace() -> None:
     known = ExceptionGroup("", [KernelError("the Lease is lost"), ExceptionGroup("", [DriverError("no CLI")])])
     assert _reasons(known) == ["the Lease is lost", "no CLI"]
+    assert _reasons(OSError("the disk is full")) == ["the disk is full"]
     with pytest.raises(ZeroDivisionError):
         _reasons(ExceptionGroup("", [ZeroDivisionError()]))

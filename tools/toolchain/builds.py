@@ -104,7 +104,8 @@ def _build_into(directory: Path, program: Program) -> None:
 
 def _compile(go_command: Path, program: Program, executable: Path, log: Path) -> None:
     command = [str(go_command), "build", *program.flags, "-o", str(executable), program.package]
-    environment = os.environ | {"CGO_ENABLED": "0"}
+    # Compilers live for seconds: collecting their garbage less often saves a fifth of all time, for some more memory.
+    environment = {"GOGC": "400"} | os.environ | {"CGO_ENABLED": "0"}
     with (
         log.open("wb") as output,
         subprocess.Popen(

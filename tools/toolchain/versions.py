@@ -37,7 +37,9 @@ class Program:
     def flags(self) -> tuple[str, ...]:
         """The flags of ``go build``: a static, reproducible executable without debug information."""
         stamps = [f"-X {variable}={value}" for variable, value in self.stamps]
-        return ("-trimpath", "-buildvcs=false", "-ldflags", " ".join(["-s", "-w", *stamps]))
+        # -w drops debug information at the end; the compilers' flag has none made, which took a quarter of their time.
+        made = ("-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false")
+        return (*made, "-ldflags", " ".join(["-s", "-w", *stamps]))
 
 
 _PULUMI = "v3.274.1"

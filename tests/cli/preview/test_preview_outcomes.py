@@ -190,6 +190,15 @@ async def test_an_unreachable_api_server_is_an_error_with_a_next_step(asked: Ask
     await asked.bed.server.start()
 
 
+@pytest.mark.parametrize(("variable", "value"), [("HTTPS_PROXY", "socks5://proxy:1080"), ("SSL_CERT_FILE", "missing")])
+async def test_an_environment_in_which_no_registry_can_be_asked_is_an_error_with_a_next_step(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InputError, match=rf"{variable}[\s\S]*--offline"):
+        await asked.forecast()
+
+
 async def test_missing_rights_are_named(asked: Asked) -> None:
     asked.bed.server.fail(403, matches=lambda request: "decisionmodels" in request.path)
     with pytest.raises(InputError, match=r"decisionmodels/router: 403"):

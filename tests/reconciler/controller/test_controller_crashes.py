@@ -39,7 +39,9 @@ def outcome(bed: Bed) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("second", [False, True], ids=["first rollout", "promotion"])
+@pytest.mark.parametrize(
+    "second", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["first rollout", "promotion"]
+)
 async def test_wherever_the_reconciler_dies_the_next_one_ends_the_same(
     registry: Registry, tmp_path: Path, *, second: bool
 ) -> None:

@@ -9,7 +9,14 @@ from collections.abc import Callable
 
 import pytest
 
-from reconciler.engine.errors import ProxyUnusable, RegistryNotAllowed, ResolveError, ResolveFailed, TagNotFound
+from reconciler.engine.errors import (
+    ProxyUnusable,
+    RegistryNotAllowed,
+    ResolveError,
+    ResolveFailed,
+    TagNotFound,
+    TrustUnusable,
+)
 from reconciler.engine.names import ModelName
 from reconciler.engine.registry import MANIFEST_LIMIT, RegistryClient, ResolvedManifest
 from reconciler.engine.registry_policy import RegistryPolicy
@@ -253,3 +260,12 @@ def test_a_proxy_that_cannot_be_used_is_said_without_what_it_may_hold(
     with pytest.raises(ProxyUnusable, match="HTTPS_PROXY") as raised:
         RegistryClient(RegistryPolicy())
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("path", "reason"), [("missing", "No such file"), ("/dev/null", "no certificate")])
+def test_authorities_that_cannot_be_read_are_said_with_the_variable(
+    monkeypatch: pytest.MonkeyPatch, path: str, reason: str
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", path)
+    with pytest.raises(TrustUnusable, match=f"SSL_CERT_FILE.*{reason}.*unset it"):
+        RegistryClient(RegistryPolicy())
