@@ -20,6 +20,20 @@ _GROUPS: Final = ("gate", "policy", "preview", "state")
 _DEBUG: Final = "DMCTL_DEBUG"
 """The variable that has the traceback of a fault in dmctl shown."""
 
+# The mark before the examples is click's: what follows it is not wrapped.
+_HELP: Final = """Answer questions about decision models, before and after they are applied.
+
+\b
+  dmctl preview stacks/dev --offline   what would happen if this were applied
+  dmctl policy check stacks/dev        whether the rules allow it
+  dmctl gate plan --margin 0.02        how many golden items a gate needs
+  dmctl gate show support-router       how a model was judged
+  dmctl state check --backend URL      whether the engine's states are sound
+
+Every command ends with 0 when all is as it should be, with 1 when something is not or would change, with 2 when
+something may not be applied, and with 3 when it cannot tell; its last line says what to do then.
+"""
+
 
 class _LazyGroup(click.Group):
     """Imports only the command that is asked for: the others would be most of the time that an answer takes."""
@@ -34,9 +48,9 @@ class _LazyGroup(click.Group):
         return command
 
 
-@click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_LazyGroup, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
 def dmctl() -> None:
-    """Answer questions about decision models."""
+    """Group the commands."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

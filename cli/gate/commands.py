@@ -41,7 +41,7 @@ def _figure(name: str, kind: click.FloatRange, default: float, text: str) -> Cal
     return click.option(name, type=kind, default=default, show_default=True, help=text)
 
 
-@gate.command()
+@gate.command(short_help="Say how many golden items a gate needs, or what so many tell.")
 @_figure("--margin", _SHARE, MARGIN, "How much worse still counts as no worse, as a share.")
 @_figure("--discordance", _SHARE, DISCORDANCE, "Share of items that only one revision gets right.")
 @_figure("--confidence", _SURENESS, 0.95, "How sure a verdict must be.")
@@ -69,7 +69,7 @@ def plan(  # noqa: PLR0913 - the options of the command line
     click.echo(planning.detectable_json(aim, items, found) if as_json else planning.detectable_text(aim, found))
 
 
-@gate.command()
+@gate.command(short_help="Show a DecisionModel's last evaluation and what it rests on.")
 @click.argument("name")
 @_output
 @cluster_options
@@ -89,7 +89,7 @@ def show(name: str, output: str, kubeconfig: str | None, context: str | None, na
     click.echo("\n".join(map(printable, lines)))
 
 
-@gate.command()
+@gate.command(short_help="Judge again from kept evidence, and compare byte for byte.")
 @click.argument("source", metavar="FILE|NAME")
 @cluster_options
 def recompute(source: str, kubeconfig: str | None, context: str | None, namespace: str | None) -> int:

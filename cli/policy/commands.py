@@ -46,7 +46,7 @@ def policy() -> None:
     """Group the commands."""
 
 
-@policy.command()
+@policy.command(short_help="Judge manifests, without a cluster.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @_configurable
 @click.option(
@@ -106,7 +106,7 @@ def list_rules(config: str | None, environment: str | None) -> None:
         click.echo(f"{rule.id:<{width}}  {configuration.level(rule):<9}  {rule.why}")
 
 
-@policy.command()
+@policy.command(short_help="Print the rules' configuration for Pulumi's policy pack.")
 @_configurable
 def pack_config(config: str | None, environment: str | None) -> None:
     """Print the same configuration for `pulumi preview --policy-pack-config`."""

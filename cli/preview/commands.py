@@ -17,7 +17,7 @@ from cli.policy_files import read_policy_file
 _FORMATS: Final = ("text", "markdown", "json")
 
 
-@click.command()
+@click.command(short_help="Say what would happen if manifests were applied.")
 @click.argument("files", nargs=-1, metavar="FILE|DIRECTORY...")
 @click.option("--stack", metavar="NAME", help="The environment whose reconciler acts; its own models without files.")
 @click.option(

@@ -115,12 +115,15 @@ def _changing(command: Callable[..., int]) -> Callable[..., int]:
     return run
 
 
-@click.group(help="Look after the engine's states: what the reconciler's backend holds, and whether it is sound.")
+@click.group(
+    help="Look after the engine's states: what the reconciler's backend holds, and whether it is sound.",
+    short_help="Look after the states of the engine's stacks.",
+)
 def state() -> None:
     """Group the commands."""
 
 
-@state.command()
+@state.command(short_help="List the stacks, and whether their DecisionModels exist.")
 @_OUTPUT
 @_OFFLINE
 @_command
@@ -145,7 +148,7 @@ async def ls(access: Access, *, output: str, offline: bool) -> int:
     return ExitCode.CLEAN
 
 
-@state.command()
+@state.command(short_help="Write a stack's state as JSON.")
 @click.argument("stack")
 @click.option("--file", type=click.File("w", lazy=True), default="-", help="Where to (standard output).")
 @_command
@@ -158,7 +161,7 @@ async def export(access: Access, *, stack: str, file: TextIO) -> int:
     return ExitCode.CLEAN
 
 
-@state.command()
+@state.command(short_help="Look for states that are unsound, or nobody's.")
 @_STACKS
 @_OUTPUT
 @_OFFLINE
@@ -175,7 +178,7 @@ async def check(access: Access, *, stacks: tuple[str, ...], output: str, offline
     return _report_findings(len(examined), findings, output)
 
 
-@state.command()
+@state.command(short_help="Mend states: dead locks, what is foreign or unreadable.")
 @click.argument("stacks", nargs=-1, required=True, metavar="STACK...")
 @_KEEP
 @_changing
@@ -193,7 +196,7 @@ async def repair(access: Access, *, stacks: tuple[str, ...], keep: Path, how: _H
     return _report([change for _, changes in planned for change in changes], how)
 
 
-@state.command()
+@state.command(short_help="Put an exported state in the place of a stack's own.")
 @click.argument("stack")
 @click.argument("file", type=click.File("rb"))
 @_changing
@@ -230,7 +233,7 @@ def _exported(file: BinaryIO) -> Deployment:
         raise InputError(f"{file.name}: {error}\nName a file that `dmctl state export` wrote.") from error
 
 
-@state.command()
+@state.command(short_help="Drop the stacks of DecisionModels that do not exist.")
 @_KEEP
 @_changing
 @_command
