@@ -82,6 +82,7 @@ def _alerts(rule: PrometheusRule) -> list[dict[str, Any]]:
 
 
 def _in_phase(*phases: Phase) -> str:
+    # Taken together: a rollout that goes from one of them to the next is in the same window still.
     return f'max by (namespace, name) (decisionmodel_phase{{phase=~"{"|".join(phases)}"}}) == 1'
 
 

@@ -1,18 +1,21 @@
 """A tiny HTTP server for `/healthz`, `/readyz` and `/metrics`, plain or under TLS.
 
 It answers GET and HEAD on a fixed table of paths and closes the connection after each answer. Every request has a
-size limit and a deadline, and there is a limit on open connections, so nothing that reaches the port can hurt the
-controller. An ASGI server would bring routing, keep-alive and signal handling of its own, none of which belongs here.
+size limit and a deadline. There is a limit on open connections, which counts from the first packet on, and a crowd of
+silent ones makes room for whoever asks: nothing that reaches the port can hurt the controller, or keep the kubelet from
+its answer. An ASGI server would bring routing, keep-alive and signal handling of its own, none of which belongs here.
 """
 
 import asyncio
 import logging
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -108,6 +111,68 @@ async def _admit_everybody(_: Request) -> HTTPStatus:
     return HTTPStatus.OK
 
 
+class _Places:
+    """The open connections, and which of them goes when there are too many."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[asyncio.Timeout, str] = {}
+        self._answering = 0
+
+    def make_room(self) -> bool:
+        """Tell whether there is a place for another connection; one that only waits is given up for it."""
+        if len(self._waiting) + self._answering < _MAX_CONNECTIONS:
+            return True
+        if not self._waiting:
+            return False
+        # The oldest from where most come from: a crowd displaces its own, and not a kubelet or scraper beside it.
+        crowds = Counter(self._waiting.values())
+        given_up = max(self._waiting, key=lambda deadline: crowds[self._waiting[deadline]])
+        del self._waiting[given_up]
+        if not given_up.expired():
+            given_up.reschedule(asyncio.get_running_loop().time())
+        return True
+
+    @asynccontextmanager
+    async def waiting(self, address: str) -> AsyncIterator[None]:
+        """Hold a place while it is the peer's turn.
+
+        Raises:
+            TimeoutError: The peer took too long, or had to make room.
+        """
+        async with asyncio.timeout(_REQUEST_SECONDS) as deadline:
+            self._waiting[deadline] = address
+            try:
+                yield
+            finally:
+                self._waiting.pop(deadline, None)
+
+    @asynccontextmanager
+    async def answering(self) -> AsyncIterator[None]:
+        """Hold a place that is taken from nobody.
+
+        Raises:
+            TimeoutError: It took too long.
+        """
+        self._answering += 1
+        try:
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                yield
+        finally:
+            self._answering -= 1
+
+
+class _TlsStream(asyncio.StreamReaderProtocol):
+    """A stream under TLS, where whoever says no more hears no more.
+
+    The class above it learns of TLS after the handshake only, and with an end that came along with the handshake keeps
+    the connection half open, which asyncio warns of: a line in the log for each such client.
+    """
+
+    def eof_received(self) -> bool:
+        super().eof_received()
+        return False
+
+
 class HttpServer:
     """Serves a fixed table of routes on one address.
 
@@ -130,7 +195,7 @@ class HttpServer:
         self._routes = dict(routes)
         self._tls = tls
         self._admit = admit
-        self._open = 0
+        self._places = _Places()
         self.listening = asyncio.Event()
         self.port = 0
 
@@ -142,9 +207,8 @@ class HttpServer:
         """
         host = self._address.host or None
         try:
-            server = await asyncio.start_server(
-                self._connected, host, self._address.port, limit=_HEAD_LIMIT, **self._tls_options()
-            )
+            # Without TLS, which each connection starts itself: asyncio tells of none before its handshake has ended.
+            server = await asyncio.get_running_loop().create_server(self._stream, host, self._address.port)
         except OSError as error:
             raise BindError(f"cannot listen on {self._address.host}:{self._address.port}: {error}") from error
         async with server:
@@ -153,26 +217,35 @@ class HttpServer:
             await server.serve_forever()
         raise AssertionError("serving ends by cancellation only")
 
-    def _tls_options(self) -> dict[str, Any]:
-        if self._tls is None:
-            return {}
-        limits = {"ssl_handshake_timeout": _REQUEST_SECONDS, "ssl_shutdown_timeout": _REQUEST_SECONDS}
-        return {"ssl": self._tls, **limits}
+    def _stream(self) -> asyncio.StreamReaderProtocol:
+        protocol = asyncio.StreamReaderProtocol if self._tls is None else _TlsStream
+        return protocol(asyncio.StreamReader(limit=_HEAD_LIMIT), self._connected)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
         try:
-            if self._open <= _MAX_CONNECTIONS:
-                async with asyncio.timeout(_REQUEST_SECONDS):
-                    await self._serve(reader, writer)
+            if self._places.make_room():
+                await self._serve(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             _log.debug("request abandoned: %r", error)
         finally:
-            self._open -= 1
-            writer.close()
+            # Closing would wait for what the peer still takes or says, uncounted.
+            writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
+        peer = writer.get_extra_info("peername")
+        address = peer[0] if peer else ""
+        async with self._places.waiting(address):
+            if self._tls is not None:
+                # In the first step of the task, for reading begins after it: no byte is taken for plain text.
+                await writer.start_tls(self._tls, ssl_handshake_timeout=_REQUEST_SECONDS)
+            head = await reader.readuntil(b"\r\n\r\n")
+        async with self._places.answering():
+            await self._answer(head, writer)
+        async with self._places.waiting(address):
+            writer.close()
+            await writer.wait_closed()
+
+    async def _answer(self, head: bytes, writer: asyncio.StreamWriter) -> None:
         request = _parse_request(head)
         response = await self._respond(request)
         # RFC 9110, section 15.5.2: whoever is not authenticated is told how to be.
