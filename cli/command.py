@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from cli.errors import ExitCode
+from cli.texts import printable
 
 _GROUPS: Final = ("gate", "policy", "preview", "state")
 """What is asked after `dmctl`; each is the click command of its name in `cli.<name>.commands`."""
@@ -92,6 +93,6 @@ def _give_up_unwritable_output() -> None:
 
 
 def _fault(error: Exception) -> str:
-    told = " ".join(f"{type(error).__name__}: {error}".split())
+    told = printable(" ".join(f"{type(error).__name__}: {error}".split()))
     line = f"Error: dmctl itself failed: {told}. Run it again with {_DEBUG}=1 for the traceback, and report that."
     return "".join([*traceback.format_exception(error), line]) if os.environ.get(_DEBUG) else line

@@ -78,7 +78,8 @@ async def open_cluster(options: ClusterOptions) -> AsyncIterator[Cluster]:
             field_manager=_USER_AGENT,
         )
     except KernelError as error:
-        raise InputError(f"{error}\nName a kubeconfig with --kubeconfig and a context of it with --context.") from error
+        next_step = "Name a kubeconfig with --kubeconfig and a context of it with --context."
+        raise InputError(str(error), next_step) from error
     try:
         yield Cluster(client, configuration.namespace)
     finally:

@@ -6,6 +6,8 @@ from enum import IntEnum
 
 import click
 
+from cli.texts import printable
+
 
 class ExitCode(IntEnum):
     """What a pipeline learns without reading anything."""
@@ -20,6 +22,12 @@ class ExitCode(IntEnum):
 
 
 class InputError(click.ClickException):
-    """Something that was given cannot be used; the message names it and, within a file, the line."""
+    """Something that was given cannot be used; the message names it and, within a file, the line.
+
+    It has the lines that it is made of and no others: what is quoted in one may hold anything.
+    """
 
     exit_code = ExitCode.ERROR
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(map(printable, lines)))

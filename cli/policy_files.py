@@ -34,4 +34,4 @@ def read_policy_file(
 
 def unusable_policy(file: str, error: PolicyConfigurationError) -> InputError:
     """Return the error about a file that says what is wrong in it, one line for each wrong key."""
-    return InputError("\n".join(f"{file}: {line}" for line in str(error).splitlines()))
+    return InputError(*(f"{file}: {problem}" for problem in error.problems))

@@ -87,7 +87,7 @@ def read_configuration(document: Any, environment: str | None = None) -> Configu
     try:
         parsed = _Document.model_validate({} if document is None else document)
     except ValidationError as error:
-        raise PolicyConfigurationError("\n".join(_lines("", error))) from error
+        raise PolicyConfigurationError(*_lines("", error)) from error
     sections = {name: section or _Section() for name, section in parsed.environments.items()}
     everywhere = _settings(parsed.rules, None, sections)
     configurations = {
@@ -109,7 +109,7 @@ def read_settings(rule: Rule, values: Mapping[str, Any]) -> Settings:
     try:
         return rule.settings.model_validate(values)
     except ValidationError as error:
-        raise PolicyConfigurationError("\n".join(_lines(f"rules.{rule.id}.", error))) from error
+        raise PolicyConfigurationError(*_lines(f"rules.{rule.id}.", error)) from error
 
 
 def unnamed_environments(document: Any, environment: str | None) -> tuple[str, ...]:
@@ -127,17 +127,17 @@ def _merged(everywhere: _RawRules, here: _RawRules) -> _RawRules:
 def _settings(rules: _RawRules, environment: str | None, listed: Collection[str]) -> dict[str, Settings]:
     where = "" if environment is None else f"environments.{environment}."
     if unknown := [rule for rule in rules if rule not in RULES_BY_ID]:
-        raise PolicyConfigurationError("\n".join(f"{where}rules.{rule}: there is no such rule" for rule in unknown))
+        raise PolicyConfigurationError(*(f"{where}rules.{rule}: there is no such rule" for rule in unknown))
     problems: list[str] = []
     settings = _default_settings()
     for rule, values in rules.items():
         try:
             settings[rule] = read_settings(RULES_BY_ID[rule], values)
         except PolicyConfigurationError as error:
-            problems += [f"{where}{line}" for line in str(error).splitlines()]
+            problems += [f"{where}{problem}" for problem in error.problems]
         problems += [f"{where}rules.{rule}.{line}" for line in _unlisted(settings[rule], listed)]
     if problems:
-        raise PolicyConfigurationError("\n".join(problems))
+        raise PolicyConfigurationError(*problems)
     return settings
 
 

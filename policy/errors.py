@@ -6,4 +6,12 @@ class PolicyError(ValueError):
 
 
 class PolicyConfigurationError(PolicyError):
-    """The configuration cannot be used; the message has one line for each key that is wrong."""
+    """The configuration cannot be used; the message has one line for each key that is wrong.
+
+    Attributes:
+        problems: Those lines. A key may hold line breaks of its own, so the message does not give them back.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems

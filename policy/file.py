@@ -35,7 +35,7 @@ def read_usable(path: Path, environment: str | None) -> str:
     try:
         read_configuration(document, environment)
     except PolicyConfigurationError as error:
-        raise PolicyConfigurationError("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from error
+        raise PolicyConfigurationError(*(f"{path}: {problem}" for problem in error.problems)) from error
     return text
 
 
@@ -54,7 +54,7 @@ def _document(path: Path, text: str) -> Mapping[str, Any]:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise PolicyConfigurationError(f"{path}: no YAML: {error}") from error
+        raise PolicyConfigurationError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
     if document is None:
         return {}
     if not isinstance(document, dict):

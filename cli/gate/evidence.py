@@ -45,7 +45,7 @@ async def last_evaluation(name: str, options: ClusterOptions) -> LastEvaluation:
         try:
             return await _read(name, options.namespace or cluster.namespace, cluster)
         except KernelError as error:
-            raise InputError(f"{error}\nReading DecisionModels and ConfigMaps has to be allowed.") from error
+            raise InputError(str(error), "Reading DecisionModels and ConfigMaps has to be allowed.") from error
         except (ComponentsError, ValueError) as error:
             raise InputError(f"DecisionModel {name[:80]!r}: {error}") from error
 

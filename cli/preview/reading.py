@@ -114,14 +114,16 @@ async def preview(question: Question) -> tuple[ModelPreview, ...]:
         try:
             return tuple([await _preview(each, sources) for each in _declared(placed)])
         except KernelError as error:
-            raise InputError(f"{error}\nA preview has to read the cluster; --offline predicts without one.") from error
+            raise InputError(
+                str(error), "A preview has to read the cluster; --offline predicts without one."
+            ) from error
 
 
 def _registries(policy: RegistryPolicy) -> Registries:
     try:
         return Registries(policy)
     except EngineError as error:
-        raise InputError(f"{error}.\nA preview has to ask registries; --offline predicts without them.") from None
+        raise InputError(f"{error}.", "A preview has to ask registries; --offline predicts without them.") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

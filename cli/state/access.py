@@ -145,9 +145,9 @@ async def sole_writer(
         if not elector.leading.is_set():
             raise InputError(
                 f"{holder or 'A reconciler'} holds the Lease {SYSTEM_NAMESPACE}/{LEADER_LEASE}"
-                " and works on this backend.\n"
+                " and works on this backend.",
                 f"Stop it first: kubectl -n {SYSTEM_NAMESPACE} scale deployment"
-                " decision-model-operator-controller-manager --replicas=0. What serves goes on serving."
+                " decision-model-operator-controller-manager --replicas=0. What serves goes on serving.",
             )
         yield lambda: _insist(elector)
     finally:
@@ -175,14 +175,14 @@ def explained() -> Iterator[None]:
     try:
         yield
     except StateCommandError as error:
-        raise InputError(f"{error}\n{_NEXT_STEP.get(error.failure.reason, _ANY_NEXT_STEP)}") from error
+        raise InputError(str(error), _NEXT_STEP.get(error.failure.reason, _ANY_NEXT_STEP)) from error
     except BackendFilesError as error:
-        raise InputError(f"{error}\n{_NEXT_STEP[FailureReason.BACKEND_UNREACHABLE]}") from error
+        raise InputError(str(error), _NEXT_STEP[FailureReason.BACKEND_UNREACHABLE]) from error
     except DeploymentInvalidError as error:
-        raise InputError(f"{error}\n{_NEXT_STEP[FailureReason.STATE_CORRUPT]}") from error
+        raise InputError(str(error), _NEXT_STEP[FailureReason.STATE_CORRUPT]) from error
     except KernelError as error:
         raise InputError(
-            f"{error}\nName a kubeconfig with --kubeconfig; to look only, --offline asks no cluster."
+            str(error), "Name a kubeconfig with --kubeconfig; to look only, --offline asks no cluster."
         ) from error
     except OSError as error:
         raise click.FileError(str(error.filename), error.strerror) from error

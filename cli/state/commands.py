@@ -20,6 +20,7 @@ from cli.state.access import Access
 from cli.state.examining import Examined, Surroundings, chosen, examine_all
 from cli.state.findings import Code, Finding, described_model, unsound
 from cli.state.mending import Planned, carry_out, removal, repairs, restoration
+from cli.texts import printable
 from components import names
 from reconciler.driver.deployment import Deployment, parse_deployment
 from reconciler.driver.errors import DeploymentInvalidError
@@ -230,7 +231,7 @@ def _exported(file: BinaryIO) -> Deployment:
     try:
         return parse_deployment(file.read())
     except DeploymentInvalidError as error:
-        raise InputError(f"{file.name}: {error}\nName a file that `dmctl state export` wrote.") from error
+        raise InputError(f"{file.name}: {error}", "Name a file that `dmctl state export` wrote.") from error
 
 
 @state.command(short_help="Drop the stacks of DecisionModels that do not exist.")
@@ -244,8 +245,8 @@ async def sweep(access: Access, *, keep: Path, how: _How) -> int:
         live = (await _surroundings(access, offline=False)).live or frozenset()
         if stacks and live.isdisjoint(stacks) and not how.force:
             raise InputError(
-                f"None of the {len(stacks)} stacks belongs to a DecisionModel of this cluster.\n"
-                "Make sure that --backend and --kubeconfig belong together; --force sweeps all the same."
+                f"None of the {len(stacks)} stacks belongs to a DecisionModel of this cluster.",
+                "Make sure that --backend and --kubeconfig belong together; --force sweeps all the same.",
             )
         orphans = [stack for stack in stacks if stack not in live]
         planned = [(each, removal(each)) for each in await examine_all(states, orphans, Surroundings(), _tell)]
@@ -310,4 +311,4 @@ def _report_findings(checked: int, findings: Sequence[Finding], output: str) -> 
 
 def _tell(progress: str) -> None:
     """Say what takes time, where it does not mix with the result."""
-    click.echo(progress, err=True)
+    click.echo(printable(progress), err=True)

@@ -54,7 +54,7 @@ async def chosen(states: States, asked: Sequence[str]) -> tuple[str, ...]:
     known = tuple(stack.name for stack in await states.stacks())
     for name in asked:
         if name not in known:
-            raise InputError(f"The backend has no stack {name}.\n`dmctl state ls` lists those that it has.")
+            raise InputError(f"The backend has no stack {name}.", "`dmctl state ls` lists those that it has.")
     return tuple(asked) or known
 
 

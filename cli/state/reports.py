@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from cli.state.findings import Finding
 from cli.state.mending import Planned
+from cli.texts import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,8 @@ def listing_text(stacks: Sequence[Listed]) -> str:
         )
         for each in stacks
     ]
-    return _table([("STACK", "DECISIONMODEL", "EXISTS", "RESOURCES", "LOCKS", "UPDATED"), *rows])
+    titles = ("STACK", "DECISIONMODEL", "EXISTS", "RESOURCES", "LOCKS", "UPDATED")
+    return _table([titles, *(tuple(map(printable, row)) for row in rows)])
 
 
 def listing_json(stacks: Sequence[Listed]) -> str:
@@ -71,7 +73,9 @@ def findings_text(checked: int, findings: Sequence[Finding]) -> str:
     if not findings:
         return f"{checked} stacks, nothing found"
     lines = [f"{each.stack}: {each.code}: {each.message}{f' ({each.urn})' if each.urn else ''}" for each in findings]
-    return "\n".join([*lines, "Next: `dmctl state repair STACK` for a state, `dmctl state sweep` for the orphaned."])
+    return "\n".join(
+        [*map(printable, lines), "Next: `dmctl state repair STACK` for a state, `dmctl state sweep` for the orphaned."]
+    )
 
 
 def findings_json(checked: int, findings: Sequence[Finding]) -> str:
@@ -84,7 +88,8 @@ def changes_text(changes: Sequence[Planned], *, dry_run: bool) -> str:
     if not changes:
         return "nothing to do"
     lines = [f"{each.stack}: {each.change}: {each.message}" for each in changes]
-    return "\n".join([*lines, "Nothing was changed: this was a dry run."] if dry_run else lines)
+    ending = ["Nothing was changed: this was a dry run."] if dry_run else []
+    return "\n".join([*map(printable, lines), *ending])
 
 
 def changes_json(changes: Sequence[Planned], *, dry_run: bool) -> str:

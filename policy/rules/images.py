@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from policy.navigation import Path, at, text
-from policy.objects import MODELS_AND_WORKLOADS, all_containers
+from policy.objects import MODELS_AND_WORKLOADS, all_containers, pods, volumes
 from policy.rule import Level, Problem, Rule, Settings, Subject
 from reconciler.engine.errors import InvalidRuntimeVersion
 from reconciler.engine.images import REPOSITORY, RuntimeVersion, runtime_image
@@ -57,6 +57,11 @@ def _images(subject: Subject) -> Iterator[tuple[Path, Any]]:
         yield ("spec", "image"), image
     for path, fields in all_containers(subject.object):
         yield (*path, "image"), fields.get("image")
+    for pod in pods(subject.object):
+        # Files of such an image can be what a container reads as its model, or runs.
+        for path, fields in volumes(pod):
+            if fields.get("image") is not None:
+                yield (*path, "image", "reference"), at(fields, "image", "reference")
 
 
 def _registry_allowed(subject: Subject, settings: ImageRegistries) -> Iterator[Problem]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from api.keys import GATE, NAME_LABEL
+from api.keys import GATE
 from policy.navigation import at, mapping, sequence, text
-from policy.objects import SERVERS, WORKLOADS, Part, containers, kind_of, labels_of, pods
+from policy.objects import WORKLOADS, Part, containers, kind_of, labels_of, of_model, pods, servers, volumes
 from policy.rule import Level, Problem, Rule, Settings, Subject
 
 _SERVICE: Final = "Service"
@@ -18,7 +18,7 @@ def _gated(subject: Subject, _: Settings) -> Iterator[Problem]:
     if kind_of(subject.object) == _SERVICE:
         yield from _ungated_service(subject)
         return
-    for pod in pods(subject.object):
+    for pod in servers(subject.object):
         gates = (at(gate, "conditionType") for gate in sequence(pod.fields.get("readinessGates")))
         if GATE not in gates:
             yield Problem((*pod.path, "readinessGates"), f"lacks the gate {GATE}")
@@ -29,13 +29,13 @@ def _gated(subject: Subject, _: Settings) -> Iterator[Problem]:
 
 def _ungated_service(subject: Subject) -> Iterator[Problem]:
     spec = mapping(at(subject.object, "spec"))
-    of_model = NAME_LABEL in labels_of(at(subject.object, "metadata")) or NAME_LABEL in mapping(spec.get("selector"))
-    if of_model and spec.get("publishNotReadyAddresses"):
+    labels, selector = labels_of(at(subject.object, "metadata")), mapping(spec.get("selector"))
+    if (of_model(labels) or of_model(selector)) and spec.get("publishNotReadyAddresses"):
         yield Problem(("spec", "publishNotReadyAddresses"), "sends clients to Pods whose gate is closed")
 
 
 def _store_read_only(subject: Subject, _: Settings) -> Iterator[Problem]:
-    for pod in pods(subject.object):
+    for pod in servers(subject.object):
         claims = [*_writable_claims(pod)]
         for path, fields in containers(pod):
             for index, mount in enumerate(sequence(fields.get("volumeMounts"))):
@@ -46,10 +46,10 @@ def _store_read_only(subject: Subject, _: Settings) -> Iterator[Problem]:
 
 def _writable_claims(pod: Part) -> Iterator[Any]:
     """Yield the names of volumes through which a claim could be written."""
-    for volume in sequence(pod.fields.get("volumes")):
-        claim = at(volume, "persistentVolumeClaim")
+    for _, fields in volumes(pod):
+        claim = fields.get("persistentVolumeClaim")
         if claim is not None and at(claim, "readOnly") is not True:
-            yield at(volume, "name")
+            yield fields.get("name")
 
 
 def _restricted(subject: Subject, _: Settings) -> Iterator[Problem]:
@@ -64,9 +64,9 @@ def _host_access(pod: Part) -> Iterator[Problem]:
     for field in _HOST_NAMESPACES:
         if pod.fields.get(field):
             yield Problem((*pod.path, field), "shares a namespace of the node")
-    for index, volume in enumerate(sequence(pod.fields.get("volumes"))):
-        if at(volume, "hostPath") is not None:
-            yield Problem((*pod.path, "volumes", index, "hostPath"), "mounts the node's own files")
+    for path, fields in volumes(pod):
+        if fields.get("hostPath") is not None:
+            yield Problem((*path, "hostPath"), "mounts the node's own files")
 
 
 def _identity(pod: Part, container: Part) -> Iterator[Problem]:
@@ -105,7 +105,7 @@ RULES: Final = (
         why="Without the gate clients reach a Pod before it has proved that it serves the right model.",
         remedy=f"Keep `readinessGates: [{GATE}]`, no `readinessProbe`, and no `publishNotReadyAddresses`.",
         level=Level.MANDATORY,
-        kinds=SERVERS | {_SERVICE},
+        kinds=WORKLOADS | {_SERVICE},
         examine=_gated,
     ),
     Rule(
@@ -113,7 +113,7 @@ RULES: Final = (
         why="A serving process that can write its store can change the model after it was verified.",
         remedy="Mount the claim with `readOnly: true` in every container that serves.",
         level=Level.MANDATORY,
-        kinds=SERVERS,
+        kinds=WORKLOADS,
         examine=_store_read_only,
     ),
     Rule(

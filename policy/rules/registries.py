@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from policy.figures import model_name
 from policy.navigation import JsonObject, Path, at, text
-from policy.objects import MODELS_AND_WORKLOADS, Part, all_containers, variables
+from policy.objects import MODELS_AND_WORKLOADS, Part, all_containers, variable_sources, variables
 from policy.rule import Level, Problem, Rule, Settings, Subject
 from reconciler.engine.errors import InvalidEndpoint
 from reconciler.engine.names import DEFAULT_HOST, ModelName, is_host
@@ -47,6 +47,12 @@ def _variables(subject: Subject, *names: str) -> Iterator[Part]:
         yield from (each for each in variables(container) if text(each.fields.get("name")) in names)
 
 
+def _unseen_variables(subject: Subject) -> Iterator[Path]:
+    """Yield where variables come from elsewhere under any names, those of registries among them."""
+    for container in all_containers(subject.object):
+        yield from (path for path, _ in variable_sources(container))
+
+
 def _named_models(subject: Subject) -> Iterator[tuple[Path, ModelName | None]]:
     """Yield every model that the object names, None where it is no name."""
     model = at(subject.object, "spec", "model")
@@ -68,6 +74,8 @@ def _allowed(subject: Subject, settings: ModelRegistries) -> Iterator[Problem]:
         registry = _host_of(fields)
         if registry not in settings.allowed:
             yield Problem(path, f"sets the registry to {registry or 'no address'}, which is not allowed")
+    for path in _unseen_variables(subject):
+        yield Problem(path, f"can set {_MODEL} and {_REGISTRY}, so nobody can say where the model would come from")
 
 
 def _host_of(variable: JsonObject) -> str | None:
@@ -86,6 +94,8 @@ def _uses_tls(subject: Subject, _: Settings) -> Iterator[Problem]:
     for path, fields in _variables(subject, *_ENDPOINTS):
         if not text(fields.get("value")).strip().lower().startswith("https://"):
             yield Problem(path, f"{fields['name']} is no https address")
+    for path in _unseen_variables(subject):
+        yield Problem(path, f"can set {' and '.join(_ENDPOINTS)}, so nobody can say that they are https addresses")
 
 
 RULES: Final = (

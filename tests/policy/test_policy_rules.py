@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from policy import RULES, Level, blocking, check, read_configuration
-from tests.policy.manifests import REMOVED, changed, found, model, objects, one
+from reconciler.engine.images import DEFAULT_VERSION, runtime_image
+from tests.policy.manifests import REMOVED, REVISION, changed, found, model, objects, one
 
 PINNED = "registry.example.com/team/runtime:1@sha256:" + "0" * 64
 CONTAINER = "spec/template/spec/containers/0"
@@ -20,6 +21,30 @@ def sized(memory: str, name: str = "laya:en", **spec: Any) -> dict[str, Any]:
 
 def environment_variable(**variable: Any) -> Any:
     return changed(one("Deployment"), f"{CONTAINER}/env/0", variable)
+
+
+def variables_from(**source: Any) -> Any:
+    return changed(one("Deployment"), f"{CONTAINER}/envFrom", [source])
+
+
+def image_volume(**image: Any) -> Any:
+    volumes = one("Deployment")["spec"]["template"]["spec"]["volumes"]
+    mounted = [*volumes, {"name": "models", "image": image}]
+    return changed(one("Deployment"), "spec/template/spec/volumes", mounted)
+
+
+def workload(kind: str, labels: dict[str, str]) -> dict[str, Any]:
+    """Return a workload of any kind with the Pods of the rendered Deployment, under these labels and without a gate."""
+    template = one("Deployment")["spec"]["template"]
+    del template["spec"]["readinessGates"]
+    pod = {"metadata": {"name": "other", "labels": labels}, "spec": template["spec"]}
+    match kind:
+        case "Pod":
+            return {"kind": kind, **pod}
+        case "CronJob":
+            return {"kind": kind, "metadata": {"name": "other"}, "spec": {"jobTemplate": {"spec": {"template": pod}}}}
+        case _:
+            return {"kind": kind, "metadata": {"name": "other"}, "spec": {"template": pod}}
 
 
 FAILING = [
@@ -50,6 +75,11 @@ FAILING = [
         environment_variable(name="MODEL", value="models.example.com/team/laya:en"),
         "spec.template.spec.containers[0].env[0].value",
     ),
+    *(
+        (rule, variables_from(**source), "spec.template.spec.containers[0].envFrom[0]")
+        for rule in ("model-registry-allowed", "registry-uses-tls")
+        for source in ({"configMapRef": {"name": "any"}}, {"secretRef": {"name": "any"}, "prefix": "OLLAYA_"})
+    ),
     ("registry-uses-tls", model(model="http://ollaya.dev/library/laya:en"), "spec.model"),
     ("registry-uses-tls", model(model="HTTP://ollaya.dev/library/laya:en"), "spec.model"),
     (
@@ -76,6 +106,11 @@ FAILING = [
         "image-registry-allowed",
         changed(one("Deployment"), "spec/template/spec/initContainers", [{"name": "first", "image": "busybox"}]),
         "spec.template.spec.initContainers[0].image",
+    ),
+    *(
+        (rule, image_volume(**image), "spec.template.spec.volumes[2].image.reference")
+        for rule in ("image-registry-allowed", "image-pinned-by-digest", "custom-image-allowed")
+        for image in ({"reference": "models.example.com/laya:latest"}, {"pullPolicy": "Always"})
     ),
     ("image-pinned-by-digest", model(image="ghcr.io/ollaya-dev/ollaya:0.12.0"), "spec.image"),
     ("image-pinned-by-digest", model(image="ghcr.io/ollaya-dev/ollaya@sha256:12"), "spec.image"),
@@ -111,6 +146,15 @@ FAILING = [
     (
         "readiness-gate-present",
         changed(one("Service"), "spec/publishNotReadyAddresses", True),
+        "spec.publishNotReadyAddresses",
+    ),
+    (
+        "readiness-gate-present",
+        {
+            "kind": "Service",
+            "metadata": {"name": "early"},
+            "spec": {"selector": {"decisionmodel.io/revision": REVISION}, "publishNotReadyAddresses": True},
+        },
         "spec.publishNotReadyAddresses",
     ),
     (
@@ -205,8 +249,18 @@ PASSING = [
     ("image-pinned-by-digest", model(image=PINNED)),
     ("image-pinned-by-digest", model(runtimeVersion="0.12.0")),
     ("custom-image-allowed", one("Job")),
+    *(
+        (rule, image_volume(reference=runtime_image(DEFAULT_VERSION, "cpu").reference))
+        for rule in ("image-registry-allowed", "image-pinned-by-digest", "custom-image-allowed")
+    ),
     ("readiness-gate-present", one("Deployment")),
     ("readiness-gate-present", one("Service")),
+    # No Service selects the Pods that fill the store.
+    ("readiness-gate-present", one("Job")),
+    (
+        "readiness-gate-present",
+        {"kind": "Service", "spec": {"selector": {"app": "other"}, "publishNotReadyAddresses": True}},
+    ),
     ("store-read-only", one("Deployment")),
     # The Job fills the store.
     ("store-read-only", one("Job")),
@@ -277,6 +331,33 @@ def test_workloads_of_others_are_nobodys_business() -> None:
 def test_a_label_on_the_template_alone_makes_pods_those_of_a_model() -> None:
     hidden = changed(changed(one("Deployment"), "metadata/labels", {}), f"{CONTAINER}/image", "nginx")
     assert found("image-pinned-by-digest", hidden)
+
+
+KINDS_WITH_PODS = [
+    "Pod",
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "ReplicaSet",
+    "ReplicationController",
+    "Job",
+    "CronJob",
+]
+SELECTED = {"decisionmodel.io/name": "laya", "decisionmodel.io/revision": REVISION}
+RELABELLED = {"decisionmodel.io/revision": REVISION}
+
+
+@pytest.mark.parametrize("labels", [SELECTED, RELABELLED], ids=["both labels", "the revision's alone"])
+@pytest.mark.parametrize("kind", KINDS_WITH_PODS)
+def test_pods_that_a_service_selects_are_judged_whatever_starts_them(kind: str, labels: dict[str, str]) -> None:
+    started = workload(kind, labels)
+    (missing,) = found("readiness-gate-present", started)
+    assert missing.message == "lacks the gate decisionmodel.io/model-ready"
+    *pod, _ = missing.path
+    container = "/".join(map(str, [*pod, "containers", 0]))
+    assert found("store-read-only", changed(started, f"{container}/volumeMounts/0/readOnly", REMOVED))
+    assert found("pod-restricted", changed(started, f"{container}/securityContext/privileged", True))
+    assert found("custom-image-allowed", changed(started, f"{container}/image", PINNED))
 
 
 def without(kind: str) -> list[Any]:
