@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import os
@@ -12,6 +13,7 @@ import sys
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import Any
 
 import click
@@ -62,7 +64,8 @@ from reconciler.options import Options, declared, read_options
 
 CONTROLLER = "decisionmodel"
 SWEEP_TASKS = "sweep"
-_TASK_LIMITS = {RESOLVE_TASKS: 16, PROBE_TASKS: 64, EVALUATION_TASKS: 64, STACK_TASKS: 4096, SWEEP_TASKS: 1}
+# A probe takes turns only where it inspects or writes: one whose model loads for long must not hold up others.
+_TASK_LIMITS = {RESOLVE_TASKS: 16, PROBE_TASKS: None, EVALUATION_TASKS: 64, STACK_TASKS: 4096, SWEEP_TASKS: 1}
 _DRAIN_SECONDS = 20.0
 # After a crash or the loss of the Lease another may lead soon: what the engine does has to end before that, and killing
 # what does not takes its time too.
@@ -179,7 +182,6 @@ class Reconciliation:
                 grower=grower,
                 events=self.events,
                 metrics=self.metrics,
-                background=self.background,
             ),
         )
 
@@ -305,6 +307,14 @@ async def _run(options: Options) -> None:
     await Reconciliation(options, connections).run()
 
 
+def _allow_open_files() -> None:
+    """Have as many files open as the system grants: every Pod that loads its model holds a connection."""
+    _, granted = getrlimit(RLIMIT_NOFILE)
+    # Systems other than Linux may grant "unlimited" and refuse it; then what was the limit stays it.
+    with contextlib.suppress(ValueError, OSError):
+        setrlimit(RLIMIT_NOFILE, (granted, granted))
+
+
 def _end(number: int, _: object) -> None:
     sys.exit(128 + number)
 
@@ -326,6 +336,7 @@ def main(**flags: Any) -> None:
     configure_logging(level=options.log_level, console=options.console)
     if options.proxy.skipped:
         _log.warning("not copied into prefetch Jobs, since they may hold credentials: %s", options.proxy.skipped)
+    _allow_open_files()
     try:
         asyncio.run(_run(options))
     except (KernelError, DriverError, EngineError, OSError, ExceptionGroup) as error:

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from pydantic import ValidationError
+
 from api.conditions import ConditionType, Phase, Reason
 from api.decisionmodel import DecisionModel
 from reconciler.kernel.resources import KubernetesObject, ObjectKey, object_key
@@ -39,6 +41,7 @@ class RolloutBudget:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._reserved: dict[ObjectKey, str] = {}
+        self._left_out: set[ObjectKey] = set()
 
     def admit(self, key: ObjectKey, revision: str, models: Iterable[KubernetesObject], now: datetime) -> bool:
         """Reserve a slot for the rollout of `revision` if there is one for it.
@@ -49,7 +52,8 @@ class RolloutBudget:
             models: All DecisionModels in the watched scope, as API objects.
             now: The time, to tell which stabilization windows are over.
         """
-        if key not in self._reserved and not self._is_free(key, [standing(obj, now) for obj in models]):
+        counted = (obj for obj in models if object_key(obj) not in self._left_out)
+        if key not in self._reserved and not self._is_free(key, [standing(obj, now) for obj in counted]):
             return False
         self._reserved[key] = revision
         return True
@@ -57,6 +61,12 @@ class RolloutBudget:
     def release(self, key: ObjectKey) -> None:
         """Give a reservation back: the status says it now, the rollout is off, or the DecisionModel is gone."""
         self._reserved.pop(key, None)
+        self._left_out.discard(key)
+
+    def leave_out(self, key: ObjectKey) -> None:
+        """Count a DecisionModel no more that does not fit the declared API: what it has begun does not end."""
+        self.release(key)
+        self._left_out.add(key)
 
     def _is_free(self, key: ObjectKey, standings: Iterable[Standing]) -> bool:
         others = {each.key: each for each in standings}
@@ -80,7 +90,10 @@ def standing(obj: KubernetesObject, now: datetime) -> Standing:
 
 
 def _in_window(obj: KubernetesObject, now: datetime) -> bool:
-    model = DecisionModel.model_validate(obj)
+    try:
+        model = DecisionModel.model_validate(obj)
+    except ValidationError:
+        return False
     previous = model.status.previous_revision
     return previous is not None and now < previous.promoted_at + model.spec.rollout.stabilization_window
 

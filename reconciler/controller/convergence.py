@@ -5,7 +5,8 @@ No drift, no operation: a steady fleet costs the engine nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from components.desired import DesiredStack
@@ -19,6 +20,28 @@ FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 300.0
 CONTESTED_AFTER = 3
 """Repairs in a row that somebody undid, after which a person is told; an autoscaler undoes every one."""
+_MOST_DOUBLINGS = 10
+"""More than the longest pause needs; without a bound the power overflows, after some days of failures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """The last repair of one difference: when it was, and how many in a row before it did not last."""
+
+    at: float
+    undone: int = 0
+
+    def again(self, now: float) -> Repair:
+        """Return the next repair of the same."""
+        return Repair(now, 0 if self.lasted(now) else self.undone + 1)
+
+    def lasted(self, now: float) -> bool:
+        """Whether it has been for five minutes since it could have been repeated."""
+        return now - self.at >= _doubled(self.undone) + LONGEST_RETRY_SECONDS
+
+    def pause(self, now: float) -> float:
+        """Seconds until it is repeated; at once for the first time."""
+        return max(0.0, _doubled(self.undone) - (now - self.at)) if self.undone else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,32 +60,14 @@ class Memory:
     failure: Failure | None = None
     failures: int = 0
     retry_at: float = 0.0
-    undone: int = 0
-    """How many repairs of `addressed` in a row did not last five minutes."""
+    repairs: Mapping[Drift, Repair] = field(default_factory=dict)
+    """Of the differences from what was asked for last; those that lasted are forgotten."""
 
     def succeeded(self, desired: DesiredStack, drift: tuple[Drift, ...], now: float) -> Memory:
         """Return the memory after an operation that did what `desired` says."""
-        undone = self.undone + 1 if self._repeats(desired, drift) and not self._at_peace(now) else 0
-        return Memory(applied=desired, addressed=drift, ended_at=now, undone=undone)
-
-    def pause(self, desired: DesiredStack, drift: tuple[Drift, ...], now: float) -> float:
-        """Seconds until what was just done is done once more, which doubles while somebody undoes it every time."""
-        if not self._repeats(desired, drift):
-            return 0.0
-        waited = now - self.ended_at
-        if waited < SETTLING_SECONDS:
-            return SETTLING_SECONDS / 10
-        return max(0.0, _doubled(self.undone) - waited) if self.undone else 0.0
-
-    def contested(self, now: float) -> tuple[Drift, ...]:
-        """What somebody sets otherwise as often as it is repaired."""
-        return self.addressed if self.undone >= CONTESTED_AFTER and not self._at_peace(now) else ()
-
-    def _repeats(self, desired: DesiredStack, drift: tuple[Drift, ...]) -> bool:
-        return bool(drift) and self.applied == desired and self.addressed == drift
-
-    def _at_peace(self, now: float) -> bool:
-        return now - self.ended_at >= _doubled(self.undone) + LONGEST_RETRY_SECONDS
+        known = {each: repair for each, repair in self._repairs_of(desired).items() if not repair.lasted(now)}
+        repaired = {each: known[each].again(now) if each in known else Repair(now) for each in drift}
+        return Memory(applied=desired, addressed=drift, ended_at=now, repairs={**known, **repaired})
 
     def broke(self, desired: DesiredStack, drift: tuple[Drift, ...], failure: Failure, now: float) -> Memory:
         """Return the memory after a failed operation; the pause before the next try doubles up to five minutes."""
@@ -77,11 +82,34 @@ class Memory:
             failure=failure,
             failures=failures,
             retry_at=now + pause,
+            repairs=self._repairs_of(desired),
         )
+
+    def settled(self) -> Memory:
+        """Return the memory once nothing differs: what failed is not asked for any more, or was done."""
+        return replace(self, failure=None, failures=0, retry_at=0.0)
+
+    def pause(self, desired: DesiredStack, drift: tuple[Drift, ...], now: float) -> float:
+        """Seconds to wait: until what failed may be tried again, or what was just done can have failed to last."""
+        if self.failed == desired and now < self.retry_at:
+            return self.retry_at - now
+        if self.applied == desired and self.addressed == drift and now - self.ended_at < SETTLING_SECONDS:
+            return SETTLING_SECONDS / 10
+        repairs = self._repairs_of(desired)
+        return min((repairs[each].pause(now) if each in repairs else 0.0 for each in drift), default=0.0)
+
+    def contested(self, now: float) -> tuple[Drift, ...]:
+        """What somebody sets otherwise as often as it is repaired."""
+        unlasting = (each for each, repair in self.repairs.items() if not repair.lasted(now))
+        return tuple(sorted(each for each in unlasting if self.repairs[each].undone >= CONTESTED_AFTER))
+
+    def _repairs_of(self, desired: DesiredStack) -> Mapping[Drift, Repair]:
+        """What is remembered of repairs: where something else was asked for meanwhile, it is us who changed things."""
+        return self.repairs if desired in (self.applied, self.failed) else {}
 
 
 def _doubled(times: int) -> float:
-    return min(FIRST_RETRY_SECONDS * 2.0**times, LONGEST_RETRY_SECONDS)
+    return min(FIRST_RETRY_SECONDS * 2.0 ** min(times, _MOST_DOUBLINGS), LONGEST_RETRY_SECONDS)
 
 
 class Action(StrEnum):
@@ -124,20 +152,13 @@ def next_step(desired: DesiredStack, drift: tuple[Drift, ...], memory: Memory, n
         return Step(action=Action.CONFLICT)
     if not drift:
         return Step(action=Action.NOTHING)
-    if pause := _pause(desired, drift, memory, now):
+    if pause := memory.pause(desired, drift, now):
         return Step(action=Action.WAIT, seconds=pause)
     if causes == {Cause.ADDED}:
         return Step(action=Action.PRUNE)
     if causes == {Cause.UNEXPECTED} and memory.applied == desired:
         return Step(action=Action.SWEEP)
     return Step(action=Action.OPERATE, operation=_operation(desired, drift, memory, empty=empty))
-
-
-def _pause(desired: DesiredStack, drift: tuple[Drift, ...], memory: Memory, now: float) -> float:
-    """Seconds to wait: until what failed may be tried again, or what was just done can have failed to last."""
-    if memory.failed == desired and now < memory.retry_at:
-        return memory.retry_at - now
-    return memory.pause(desired, drift, now)
 
 
 def _operation(desired: DesiredStack, drift: tuple[Drift, ...], memory: Memory, *, empty: bool) -> OperationKind:

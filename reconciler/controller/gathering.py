@@ -156,7 +156,7 @@ class Gatherer:
         if claim is not None and facts.claim is not None:
             refused = self._grower.refusal(uid_of(claim), str(model.spec.cache.size))
             facts = replace(facts, claim=replace(facts.claim, growth_refused=refused))
-        precision = self._prober.precision(name)
+        precision = self._prober.precision(ObjectKey(model.metadata.namespace, owner), name)
         return replace(facts, serving=replace(facts.serving, precision=precision)) if precision else facts
 
     async def _evaluation(self, model: DecisionModel) -> EvaluationFacts | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,6 +40,8 @@ REINSPECT_SECONDS = timing.RECHECK_READY * (1 - REQUEUE_JITTER) - 4.0
 """A little less than lies between two passes over a ready model at the least, so that each of them inspects."""
 RETRY_SECONDS = 4.0
 """Between probes of a Pod whose gate is closed."""
+WRITES_AT_ONCE = 16
+"""Gates being written; with those of a whole fleet at once, the API client would have no connection left for others."""
 
 _MISMATCHES = (GateReason.DIGEST_MISMATCH, GateReason.DEVICE_MISMATCH, GateReason.NOT_PINNED)
 PROBE_RESULTS = {
@@ -98,6 +102,16 @@ class _Gate:
         return self.status == "True"
 
 
+@dataclass(slots=True)
+class _Known:
+    """What is remembered about one Pod. A probe fills in its own: one that ends late leaves nothing behind."""
+
+    revision: str
+    memory: ProbeMemory = field(default_factory=ProbeMemory)
+    probed_at: float = -math.inf
+    precision: str = ""
+
+
 class Prober:
     """Probes Pods in the background and writes their gates; what it remembers may be lost at any time.
 
@@ -129,88 +143,85 @@ class Prober:
         self._on_written = on_written
         self._clock = clock
         self._now = now
-        self._memories: dict[str, ProbeMemory] = {}
-        self._probed_at: dict[str, float] = {}
-        self._precisions: dict[str, str] = {}
-        self._pods: dict[ObjectKey, set[str]] = {}
+        self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
+        self._pods: dict[ObjectKey, dict[str, _Known]] = {}
 
-    def precision(self, revision: str) -> str:
-        """Return the precision that Pods of a revision reported; empty while none has."""
-        return self._precisions.get(revision, "")
+    def precision(self, owner: ObjectKey, revision: str) -> str:
+        """Return the precision that living Pods of a revision of `owner` reported; empty while none has.
+
+        Equal specs have equal revisions in every namespace, but what one's Pods say is not told of another's.
+        """
+        pods = self._pods.get(owner, {}).values()
+        return next((pod.precision for pod in pods if pod.revision == revision and pod.precision), "")
 
     def probe(self, target: Target, pods: Collection[JsonObject]) -> float | None:
-        """Start the probes that are due; return the seconds until the next one is, None when all Pods are proved."""
+        """Start the probes that are due; return the seconds until the next one is.
+
+        None when no Pod needs one before the next pass: each is proved, or being probed, whose end queues the owner.
+        """
         waits = [wait for pod in pods if (wait := self._probe_if_due(target, pod)) is not None]
         return min(waits, default=None)
 
     def forget(self, owner: ObjectKey, living: Collection[str]) -> None:
-        """Drop what is remembered about Pods of `owner` that are gone."""
-        for uid in self._pods.get(owner, set()) - set(living):
-            self._memories.pop(uid, None)
-            self._probed_at.pop(uid, None)
-        self._pods[owner] = self._pods.get(owner, set()) & set(living)
-        if not self._pods[owner]:
-            del self._pods[owner]
+        """Drop what is remembered about Pods of `owner` that are gone, and cancel their probes."""
+        known = self._pods.get(owner, {})
+        for uid in known.keys() - set(living):
+            del known[uid]
+            self._background.cancel(owner, PROBE_TASKS, uid)
+        if not known:
+            self._pods.pop(owner, None)
 
     def _probe_if_due(self, target: Target, pod: JsonObject) -> float | None:
         conditions = conditions_of(pod)
         if not pod.get("status", {}).get("podIP") or not is_true(conditions, "ContainersReady"):
             return None
         uid, gate = uid_of(pod), _gate(pod)
-        self._pods.setdefault(target.owner, set()).add(uid)
         task = TaskKey(target.owner, PROBE_TASKS, uid)
-        restarted = gate.is_open and self._needs_warm_up(pod, gate)
-        pause = REINSPECT_SECONDS if gate.is_open and not restarted else RETRY_SECONDS
-        wait = self._probed_at.get(uid, -pause) + pause - self._clock()
-        if wait <= 0 and not self._background.running(task):
-            outcome = self._background.take(task)
-            if outcome is not None and outcome.error is not None:
-                _log.warning("the gate of Pod %s could not be kept up: %r", name_of(pod), outcome.error)
-            self._background.start(task, lambda: self._probe(target, pod))
-            wait = pause
-        return None if gate.is_open and not restarted else max(wait, 0.1)
+        if self._background.running(task):
+            return None
+        known = self._pods.setdefault(target.owner, {}).setdefault(uid, _Known(target.revision))
+        proved = gate.is_open and not _needs_warm_up(known, pod)
+        wait = known.probed_at + (REINSPECT_SECONDS if proved else RETRY_SECONDS) - self._clock()
+        if wait > 0:
+            return None if proved else max(wait, 0.1)
+        outcome = self._background.take(task)
+        if outcome is not None and outcome.error is not None:
+            _log.warning("the gate of Pod %s could not be kept up: %r", name_of(pod), outcome.error)
+        self._background.start(task, lambda: self._probe(target, pod, known))
+        return None
 
-    async def _probe(self, target: Target, pod: JsonObject) -> None:
-        uid = uid_of(pod)
-        self._probed_at[uid] = self._clock()
-        if _gate(pod).is_open and self._needs_warm_up(pod, _gate(pod)):
-            # The containers started anew, so nothing is loaded: no traffic until it is.
-            closed = await self._write(target, pod, _loading(target))
-            if closed is None:
-                return
-            pod = closed
+    async def _probe(self, target: Target, pod: JsonObject, known: _Known) -> None:
         try:
-            inspection = await self._inspect(target, pod)
+            if _gate(pod).is_open and _needs_warm_up(known, pod):
+                # The containers started anew, so nothing is loaded: no traffic until it is.
+                closed = await self._write(target, pod, _loading(target))
+                if closed is None:
+                    return
+                pod = closed
+            await self._prove(target, pod, known)
         finally:
-            self._probed_at[uid] = self._clock()
-        memory = self._memories.get(uid, ProbeMemory())
-        outcome = after_inspection(memory, inspection, target.expected, gate_open=_gate(pod).is_open)
-        self._memories[uid] = outcome.memory
+            known.probed_at = self._clock()
+
+    async def _prove(self, target: Target, pod: JsonObject, known: _Known) -> None:
+        inspection = await self._inspect(target, pod, known)
+        outcome = after_inspection(known.memory, inspection, target.expected, gate_open=_gate(pod).is_open)
+        known.memory = outcome.memory
         if outcome.verdict is None:
             return
-        if outcome.verdict.ready and outcome.verdict.precision:
-            self._precisions[target.revision] = outcome.verdict.precision
+        if outcome.verdict.ready:
+            known.precision = outcome.verdict.precision or ""
         await self._write(target, pod, outcome.verdict)
 
-    async def _inspect(self, target: Target, pod: JsonObject) -> Inspection:
+    async def _inspect(self, target: Target, pod: JsonObject, known: _Known) -> Inspection:
         address = str(pod["status"]["podIP"])
         try:
-            if self._needs_warm_up(pod, _gate(pod)):
+            if _needs_warm_up(known, pod):
                 reference = ModelName.parse(target.expected.name).reference
                 await self._runtime.warm_up(address, reference, target.api_key, timeout_seconds=target.warm_up_seconds)
-                memory = self._memories.get(uid_of(pod), ProbeMemory())
-                self._memories[uid_of(pod)] = replace(memory, warmed_up_for=_containers_ready_at(pod))
+                known.memory = replace(known.memory, warmed_up_for=_containers_ready_at(pod))
             return await self._runtime.inspect(address, target.api_key)
         except RuntimeCallError as error:
             return error
-
-    def _needs_warm_up(self, pod: JsonObject, gate: _Gate) -> bool:
-        return needs_warm_up(
-            self._memories.get(uid_of(pod), ProbeMemory()),
-            gate_open=gate.is_open,
-            gate_changed_at=gate.changed_at,
-            containers_ready_at=_containers_ready_at(pod),
-        )
 
     async def _write(self, target: Target, pod: JsonObject, verdict: GateVerdict) -> KubernetesObject | None:
         """Write what the gate should say; return the Pod as it is now, None when it is gone or says so already."""
@@ -229,14 +240,15 @@ class Prober:
         # With the UID in the body, a Pod that was replaced under its name is refused and not given another's proof.
         body: dict[str, Any] = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}
         try:
-            written = await self._client.apply(
-                PODS,
-                metadata["namespace"],
-                metadata["name"],
-                body,
-                subresource="status",
-                field_manager=GATE_FIELD_MANAGER,
-            )
+            async with self._writes:
+                written = await self._client.apply(
+                    PODS,
+                    metadata["namespace"],
+                    metadata["name"],
+                    body,
+                    subresource="status",
+                    field_manager=GATE_FIELD_MANAGER,
+                )
         except (NotFound, Conflict, Invalid) as error:
             _log.info("the Pod %s is gone or replaced: %s", name_of(pod), error)
             return None
@@ -254,6 +266,16 @@ def _loading(target: Target) -> GateVerdict:
 def _gate(pod: JsonObject) -> _Gate:
     condition = conditions_of(pod).get(GATE, {})
     return _Gate(condition.get("status"), condition.get("reason"), _time(condition.get("lastTransitionTime")))
+
+
+def _needs_warm_up(known: _Known, pod: JsonObject) -> bool:
+    gate = _gate(pod)
+    return needs_warm_up(
+        known.memory,
+        gate_open=gate.is_open,
+        gate_changed_at=gate.changed_at,
+        containers_ready_at=_containers_ready_at(pod),
+    )
 
 
 def _containers_ready_at(pod: JsonObject) -> datetime:

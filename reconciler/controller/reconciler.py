@@ -26,7 +26,7 @@ from reconciler.controller.growth import StoreGrower
 from reconciler.controller.merge_patch import difference
 from reconciler.controller.metrics import ControllerMetrics
 from reconciler.controller.observation import api_key_of, claim_of, named, serving_pods
-from reconciler.controller.probing import PROBE_TASKS, GateChange, Prober, Target
+from reconciler.controller.probing import GateChange, Prober, Target
 from reconciler.controller.rendering import Surroundings, desired_stack, owner_of
 from reconciler.controller.resolution import Resolver
 from reconciler.controller.revisions import known_digest, known_hashes
@@ -37,7 +37,6 @@ from reconciler.controller.watched import CLAIMS, DECISION_MODELS, JOBS, Watched
 from reconciler.engine.gate import ExpectedModel
 from reconciler.engine.names import ModelName
 from reconciler.engine.runtime import WARM_UP_SECONDS
-from reconciler.kernel.background import BackgroundTasks
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.errors import Conflict, KubernetesError, NotFound
 from reconciler.kernel.events import EventRecorder, ObjectReference
@@ -70,7 +69,6 @@ class Collaborators:
     grower: StoreGrower
     events: EventRecorder
     metrics: ControllerMetrics
-    background: BackgroundTasks
 
 
 class Reconciler:
@@ -81,6 +79,9 @@ class Reconciler:
         self._with = collaborators
         self._budget = RolloutBudget(settings.max_concurrent_rollouts)
         self._uids: dict[ObjectKey, str] = {}
+        """Of every DecisionModel that was seen: what has to go with it."""
+        self._introduced: set[ObjectKey] = set()
+        """Whose state has been read and told since this process started."""
         self._unsure: set[ObjectKey] = set()
         """Whose last status may have been written although the answer was an error."""
 
@@ -94,21 +95,26 @@ class Reconciler:
         known = self._uids.get(key)
         if known is not None and (obj is None or object_uid(obj) != known):
             self._forget(key, known)
-        if obj is None or obj["metadata"].get("deletionTimestamp"):
+        if obj is None:
+            return None
+        self._uids[key] = object_uid(obj)
+        if obj["metadata"].get("deletionTimestamp"):
             return None
         try:
             model = DecisionModel.model_validate(obj)
         except ValidationError as error:
             _log.error("the object does not fit the declared API, and is left alone until it changes: %s", error)
+            self._budget.leave_out(key)
             return None
         gathered = await self._with.gatherer.gather(model)
-        if known is None:  # a steady model writes no status, from which its metrics would follow
+        is_first = key not in self._introduced
+        if is_first:  # a steady model writes no status, from which its metrics would follow
             self._with.metrics.describe(key, model.status)
-        is_news = known is None or key in self._unsure
+        is_news = is_first or key in self._unsure
         if is_news and (promotion := recent_promotion(model.status, gathered.facts.now)):
             self._record(obj, promotion)
         self._unsure.discard(key)
-        self._uids[key] = model.metadata.uid
+        self._introduced.add(key)
         return await self._pass(key, obj, model, gathered)
 
     async def _pass(
@@ -296,9 +302,9 @@ class Reconciler:
     def _forget(self, key: ObjectKey, uid: str) -> None:
         _log.info("the DecisionModel is gone; its stack is dropped")
         del self._uids[key]
+        self._introduced.discard(key)
         self._unsure.discard(key)
         self._with.resolver.forget(key)
-        self._with.background.cancel(key, PROBE_TASKS)
         self._with.prober.forget(key, ())
         self._budget.release(key)
         self._with.metrics.forget(key)

@@ -7,7 +7,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from api.decisionmodel import DecisionModel
 from components import names
@@ -76,6 +76,8 @@ class StackConverger:
         self._memories: dict[str, Memory] = {}
         self._conflicts: dict[str, Drift] = {}
         self._running: dict[str, DesiredStack] = {}
+        # Many go at once, with their namespace: a worker stays for those that live.
+        self._removals = asyncio.Semaphore(1)
 
     def failure(self, model: DecisionModel) -> str | None:
         """Return why the stack is not as declared: the last operation failed, or does not last; None otherwise."""
@@ -129,7 +131,7 @@ class StackConverger:
         """Tell of a failure no longer once nothing differs: what failed is not asked for any more, or was done."""
         if memory.failure is None:
             return None
-        self._memories[uid] = replace(memory, failure=None)
+        self._memories[uid] = memory.settled()
         return 0.0
 
     def forget(self, key: ObjectKey, uid: str) -> None:
@@ -142,12 +144,14 @@ class StackConverger:
         self._memories.pop(uid, None)
         self._conflicts.pop(uid, None)
         stack = names.stack(Owner(namespace=key.namespace, name=key.name, uid=uid))
-        self._background.start(TaskKey(key, STACK_TASKS, f"remove {uid}"), lambda: self._remove_unasked(stack))
+        task = TaskKey(key, STACK_TASKS, f"remove {uid}")
+        self._background.start(task, lambda: self._remove_unasked(stack), keep_outcome=False)
 
     async def remove(self, stack: str) -> None:
         """Drop one stack and its state without touching the cluster."""
         operation = Operation(kind=OperationKind.REMOVE, stack=stack, deadline_seconds=self._deadline)
-        self._report(await self._driver.run(operation))
+        async with self._removals:
+            self._report(await self._driver.run(operation))
 
     async def _remove_unasked(self, stack: str) -> None:
         """Drop one stack for nobody who would look at how that ends."""

@@ -18,8 +18,10 @@ from reconciler.engine.names import DEFAULT_HOST, ModelName
 TOLERATED_FAILURES: Final = 3
 """Consecutive re-inspections that may teach nothing before an open gate closes."""
 
-_LONGEST_QUOTE: Final = 40
 _CUDA_DEVICE: Final = re.compile(r"cuda:[0-9]+")
+# What may be quoted of a runtime: a verdict is read in Pods and Events, and a hostile runtime could echo the key.
+_TOLD_DIGEST: Final = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}")
+_TOLD_DEVICE: Final = re.compile(r"((?:cpu|cuda|metal|vulkan)(?::[0-9]{1,3})?)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +161,11 @@ def _canonical(name: str, default_host: str) -> str:
 def _judge_entry(entry: LoadedModel, expected: ExpectedModel) -> GateVerdict:
     device = "cuda" if _CUDA_DEVICE.fullmatch(entry.device) else entry.device
     if entry.digest != expected.digest:
-        reason, message = GateReason.DIGEST_MISMATCH, _mismatch("digest", entry.digest[:12], expected.digest[:12])
+        reason = GateReason.DIGEST_MISMATCH
+        message = _mismatch("digest", _TOLD_DIGEST, entry.digest, expected.digest[:12])
     elif device != expected.device:
-        reason, message = GateReason.DEVICE_MISMATCH, _mismatch("device", entry.device, expected.device)
+        reason = GateReason.DEVICE_MISMATCH
+        message = _mismatch("device", _TOLD_DEVICE, entry.device, expected.device)
     elif not entry.pinned:
         reason, message = GateReason.NOT_PINNED, f"{expected.name} is loaded, but not pinned in memory"
     else:
@@ -169,6 +173,7 @@ def _judge_entry(entry: LoadedModel, expected: ExpectedModel) -> GateVerdict:
     return GateVerdict(reason=reason, message=message, precision=entry.precision)
 
 
-def _mismatch(what: str, found: str, expected: str) -> str:
-    shown = "".join(filter(str.isprintable, found))[:_LONGEST_QUOTE]
-    return f"the runtime reports {what} {shown or 'none'}, expected {expected}"
+def _mismatch(what: str, told: re.Pattern[str], found: str, expected: str) -> str:
+    known = told.fullmatch(found)
+    other = f"something else as {what}" if found else f"no {what}"
+    return f"the runtime reports {f'{what} {known[1]}' if known else other}, expected {expected}"

@@ -34,6 +34,7 @@ DECISION_LIMIT: Final = 1 << 21
 _CONNECT_SECONDS: Final = 5.0
 _INSPECTIONS_AT_ONCE: Final = 32
 _ERROR_CODE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+_PRECISION: Final = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 _WHOLE_SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _LONGEST_QUOTE: Final = 200
 _REFUSED_KEY: Final = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
@@ -128,7 +129,7 @@ class RuntimeClient:
         request = self._request("GET", address, "/api/ps", key=key)
         async with self._slots:
             body = await self._call(request, timeout_seconds)
-        return tuple(map(_loaded_model, _parsed(body, _LoadedModels).models))
+        return tuple(_loaded_model(entry, key) for entry in _parsed(body, _LoadedModels).models)
 
     async def ask(
         self, address: str, enquiry: Enquiry, key: str | None, *, timeout_seconds: float = DECISION_SECONDS
@@ -220,11 +221,19 @@ def _parsed(body: bytes, shape: type[_Answer]) -> _Answer:
         raise MalformedAnswer("the runtime's answer is not JSON") from error
 
 
-def _loaded_model(entry: _Entry) -> LoadedModel:
+def _loaded_model(entry: _Entry, key: str | None) -> LoadedModel:
     return LoadedModel(
         name=entry.name,
         digest=(entry.digest or "").removeprefix("sha256:"),
         device=entry.device or "",
         pinned=entry.expires_at is None,
-        precision=entry.details.quantization_level if entry.details else None,
+        precision=_precision(entry.details, key),
     )
+
+
+def _precision(details: _Details | None, key: str | None) -> str | None:
+    """The precision, such as Q8_0; any other text, which would be recorded all the same, is left out."""
+    text = details.quantization_level if details else None
+    if text is None or not _PRECISION.fullmatch(text):
+        return None
+    return None if key and key in text else text

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,40 +41,51 @@ class BackgroundTasks:
     """A set of keyed tasks with a limit of parallel ones per kind; tasks beyond it wait in the order of their start.
 
     Args:
-        limits: Parallel tasks per kind; these are all kinds there are.
+        limits: Parallel tasks per kind, None for any number; these are all kinds there are.
         on_end: Called with the owner when a task ended by itself (to queue its key), not when it was cancelled.
         clock: Monotonic seconds.
     """
 
     def __init__(
         self,
-        limits: Mapping[str, int],
+        limits: Mapping[str, int | None],
         on_end: Callable[[ObjectKey], None],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._slots = {kind: asyncio.Semaphore(limit) for kind, limit in limits.items()}
+        self._slots: dict[str, AbstractAsyncContextManager[None]] = {
+            kind: nullcontext() if limit is None else asyncio.Semaphore(limit) for kind, limit in limits.items()
+        }
         self._on_end = on_end
         self._clock = clock
         self._tasks: dict[TaskKey, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._outcomes: dict[TaskKey, Outcome] = {}
         self._unread: set[TaskKey] = set()
+        self._by_owner: dict[ObjectKey, set[TaskKey]] = {}
+        """The keys that have a task or an outcome: what is asked about one owner must not walk all others'."""
         self._closed = False
 
-    def start(self, key: TaskKey, work: Callable[[], Awaitable[Any]]) -> bool:
+    def start(self, key: TaskKey, work: Callable[[], Awaitable[Any]], *, keep_outcome: bool = True) -> bool:
         """Run the work unless work of that key is running already, or the set is stopped; returns whether it was.
 
         The previous outcome stays readable until this work replaces it.
 
+        Args:
+            key: Identifies the work.
+            work: What to do.
+            keep_outcome: Whether somebody will look at the outcome; if nobody will, an error is logged.
+
         Raises:
-            KeyError: The kind has no limit.
+            KeyError: There is no such kind.
         """
         slot = self._slots[key.kind]
         if self._closed or key in self._tasks:
             return False
-        task = asyncio.create_task(self._run(key, slot, work), name="/".join((*key.owner, key.kind, key.detail)))
+        running = self._run(key, slot, work, keep_outcome=keep_outcome)
+        task = asyncio.create_task(running, name="/".join((*key.owner, key.kind, key.detail)))
         self._tasks[key] = task
+        self._by_owner.setdefault(key.owner, set()).add(key)
         task.add_done_callback(lambda ended: self._ended(key, ended))
         return True
 
@@ -93,19 +105,19 @@ class BackgroundTasks:
     def take(self, key: TaskKey) -> Outcome | None:
         """Return the outcome and forget it."""
         self._unread.discard(key)
-        return self._outcomes.pop(key, None)
+        outcome = self._outcomes.pop(key, None)
+        self._drop_if_empty(key)
+        return outcome
 
-    def cancel(self, owner: ObjectKey, kind: str | None = None, detail_prefix: str = "") -> None:
-        """Cancel an object's tasks and forget their outcomes: all, or those of a kind, or those whose detail starts so.
+    def cancel(self, owner: ObjectKey, kind: str | None = None, detail: str | None = None) -> None:
+        """Cancel an object's tasks and forget their outcomes: all, or those of a kind, or the one of that detail.
 
         The keys are free at once; their slots when the tasks have really ended.
         """
-
-        def selected(key: TaskKey) -> bool:
-            return key.owner == owner and kind in {None, key.kind} and key.detail.startswith(detail_prefix)
-
-        self._cancel([key for key in self._tasks if selected(key)])
-        for key in [key for key in self._outcomes if selected(key)]:
+        owned = self._by_owner.get(owner, set())
+        selected = [key for key in owned if kind in {None, key.kind} and detail in {None, key.detail}]
+        self._cancel([key for key in selected if key in self._tasks])
+        for key in selected:
             self._forget(key)
 
     async def stop(self, drain: Collection[str] = (), seconds: float = 0.0) -> None:
@@ -125,28 +137,41 @@ class BackgroundTasks:
             for task in stuck:
                 _log.error("%s ignores its cancellation", task.get_name())
 
-    async def _run(self, key: TaskKey, slot: asyncio.Semaphore, work: Callable[[], Awaitable[Any]]) -> None:
+    async def _run(
+        self,
+        key: TaskKey,
+        slot: AbstractAsyncContextManager[None],
+        work: Callable[[], Awaitable[Any]],
+        *,
+        keep_outcome: bool,
+    ) -> None:
         async with slot:
             value, error = None, None
             try:
                 value = await work()
             except Exception as raised:  # noqa: BLE001 - the error is the outcome, for the caller to judge
                 error = raised
-        if self._tasks.get(key) is asyncio.current_task():
-            self._forget(key)
+        if self._tasks.get(key) is not asyncio.current_task():
+            return
+        self._forget(key)
+        if keep_outcome:
             self._outcomes[key] = Outcome(value, error, self._clock())
             self._unread.add(key)
+        elif error is not None:
+            _log.error("%s failed", _describe(key), exc_info=error)
 
     def _ended(self, key: TaskKey, task: asyncio.Task[None]) -> None:
         self._ending.discard(task)
         if self._tasks.get(key) is not task:
             return  # Cancelled by us; the key may already belong to a newer task.
         del self._tasks[key]
+        self._drop_if_empty(key)
         self._on_end(key.owner)
 
     def _cancel(self, keys: Collection[TaskKey]) -> None:
         for key in keys:
             task = self._tasks.pop(key)
+            self._drop_if_empty(key)
             self._ending.add(task)
             task.cancel()
 
@@ -155,6 +180,15 @@ class BackgroundTasks:
         if outcome is not None and outcome.error is not None and key in self._unread:
             _log.warning("nobody read how %s failed: %r", _describe(key), outcome.error)
         self._unread.discard(key)
+        self._drop_if_empty(key)
+
+    def _drop_if_empty(self, key: TaskKey) -> None:
+        owned = self._by_owner.get(key.owner)
+        if owned is None or key in self._tasks or key in self._outcomes:
+            return
+        owned.discard(key)
+        if not owned:
+            del self._by_owner[key.owner]
 
 
 def _describe(key: TaskKey) -> str:

@@ -104,6 +104,8 @@ def _start(draft: Draft, wanted: RevisionStatus) -> Decision:
     if may_start and ready >= desired:
         return settle(draft, wanted, plan)
     message = f"{ready}/{desired} Pods model-ready" if may_start else "the Pods of the serving revision are stopping"
+    if draft.facts.stack_trouble:
+        message = f"{message}; {draft.facts.stack_trouble}"
     if draft.has_outlasted(Phase.STARTING, draft.spec.rollout.timeouts.starting_timeout):
         return reject(draft, wanted, Reason.START_TIMEOUT, f"{message} when the starting deadline passed")
     draft.enter(Phase.STARTING)
@@ -113,9 +115,7 @@ def _start(draft: Draft, wanted: RevisionStatus) -> Decision:
 
 
 def _caching_message(draft: Draft) -> str:
-    if draft.facts.stack_failure:
-        return f"the stack could not be converged: {draft.facts.stack_failure}"
-    return "the prefetch Job is running"
+    return draft.facts.stack_trouble or "the prefetch Job is running"
 
 
 def _prefetch_message(prefetch: PrefetchFacts) -> str:

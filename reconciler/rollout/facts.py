@@ -203,7 +203,12 @@ class Facts:
     admitted: bool = False
     """A slot for the rollout is reserved."""
     stack_failure: str | None = None
-    """Why the last stack operation failed, until one succeeds."""
+    """Why the stack is not as decided: the last operation failed, or does not last."""
+
+    @property
+    def stack_trouble(self) -> str:
+        """The stack's failure in a sentence; empty without one."""
+        return f"the stack could not be converged: {self.stack_failure}" if self.stack_failure else ""
 
     def of(self, revision: RevisionStatus) -> RevisionFacts:
         """Return what exists for `revision`; empty facts when nothing does."""

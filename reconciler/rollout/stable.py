@@ -136,9 +136,9 @@ def describe_refusals(draft: Draft) -> None:
 
 def describe_stack(draft: Draft) -> None:
     """Report that the engine cannot do what is decided, unless something worse is; of too few Pods it is the cause."""
-    if not draft.facts.stack_failure:
+    message = draft.facts.stack_trouble
+    if not message:
         return
-    message = f"the stack could not be converged: {draft.facts.stack_failure}"
     reported = find_condition(draft.status.conditions, ConditionType.DEGRADED)
     if reported is None:
         draft.degrade(Reason.STACK_FAILED, message)

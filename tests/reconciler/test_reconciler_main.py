@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -24,7 +25,7 @@ from reconciler.kernel.connection import API_CONNECTIONS
 from reconciler.kernel.errors import KernelError
 from reconciler.kernel.health import BindAddress
 from reconciler.kernel.lease import DEFAULT_LEASE, LeadershipLost
-from reconciler.main import _reasons
+from reconciler.main import _allow_open_files, _reasons
 from tests.fakes.apiserver import Request
 from tests.fakes.ports import free_port
 from tests.fakes.waiting import until
@@ -112,6 +113,16 @@ async def test_two_replicas_share_one_lease_and_only_its_holder_works(
 
     bed.server.remove("coordination.k8s.io/v1", "leases", "platform", LEADER_LEASE)
     await bed.run_until(lambda: bed.status.phase == "Ready")
+
+
+def test_as_many_files_may_be_open_as_the_system_grants() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1] - 1, before[1]))
+    try:
+        _allow_open_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 async def test_a_signal_ends_it_in_order(bed: Bed) -> None:

@@ -222,7 +222,8 @@ class Bed:
     def _is_idle(self) -> bool:
         queue, background = self.parts.queue, self.parts.background
         due = queue.next_due()
-        working = sum(background.count(kind) for kind in _TASK_LIMITS) - self.driver.hanging
+        hanging = self.driver.hanging + self.runtimes.hanging
+        working = sum(background.count(kind) for kind in _TASK_LIMITS) - hanging
         ready = len(queue) or queue.processing or (due is not None and due <= self.clock.seconds + 0.001)
         return not ready and not working and self._caught_up()
 

@@ -22,6 +22,9 @@ class FakeRuntime:
     loaded: str | None = None
     refusal: int | None = None
     """Answer everything with this status."""
+    hangs: bool = False
+    """Accept a load and never answer it."""
+    precision: str | None = "F32"
     on_load: Callable[[], object] = lambda: None
     """Called before a load is answered."""
     decide: Callable[[Any], tuple[int, dict[str, Any]]] = lambda _: (200, {"answers": {}})
@@ -53,7 +56,7 @@ class FakeRuntime:
             "digest": f"sha256:{self.digest}",
             "device": self.device,
             "expires_at": None if self.pinned else "2026-01-01T00:05:00Z",
-            "details": {"quantization_level": "F32"},
+            "details": {"quantization_level": self.precision},
         }
 
 
@@ -63,6 +66,8 @@ class Runtimes:
     def __init__(self) -> None:
         self.port = 0
         self.by_address: dict[str, FakeRuntime] = {}
+        self.hanging = 0
+        """Loads that somebody waits for and nobody will answer."""
         self._servers: dict[str, asyncio.Server] = {}
         self._taken = 0
 
@@ -74,7 +79,11 @@ class Runtimes:
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             request = await read_request(reader)
-            if request is not None:
+            if request is not None and runtime.hangs and request.path == "/api/decide":
+                self.hanging += 1
+                await reader.read()
+                self.hanging -= 1
+            elif request is not None:
                 status, body = runtime.answer(request)
                 await send(request, writer, status, json.dumps(body).encode(), ("Connection: close",))
             writer.close()

@@ -81,6 +81,28 @@ def test_a_reservation_counts_until_it_is_released() -> None:
     assert budget.admit(key("b"), "r", models, NOW)
 
 
+UNREADABLE = {"model": "laya:en", "replicas": "many"}
+
+
+@pytest.mark.parametrize(
+    "other", [rolling("b"), waiting("b", -20), promoted("b", 10)], ids=["rolling out", "in line", "just promoted"]
+)
+def test_a_model_that_does_not_fit_the_declared_api_holds_nobody_up(other: dict[str, Any]) -> None:
+    """Nothing is done for it, so what it has begun never ends."""
+    budget = RolloutBudget(1)
+    budget.leave_out(key("b"))
+    models = [waiting("a", 0), {**other, "spec": UNREADABLE}]
+    assert budget.admit(key("a"), "r", models, NOW)
+    budget.release(key("a"))
+    budget.release(key("b"))
+    assert not budget.admit(key("a"), "r", [waiting("a", 0), other], NOW), "it fits again"
+
+
+def test_a_window_that_cannot_be_read_holds_nobody_up() -> None:
+    models = [waiting("a", 0), {**promoted("b", 10), "spec": UNREADABLE}]
+    assert RolloutBudget(1).admit(key("a"), "r", models, NOW)
+
+
 @given(
     limit=st.integers(1, 3),
     since=st.lists(st.integers(0, 5), min_size=1, max_size=6),

@@ -92,6 +92,54 @@ def test_after_some_peace_a_repair_comes_at_once_again() -> None:
     assert again.contested(later) == ()
 
 
+def test_two_who_undo_different_things_in_turn_are_both_told_of_and_cost_ever_less() -> None:
+    """Neither the other's turn nor a failure in between makes a difference new."""
+    other = replace(CHANGED, path="metadata.labels")
+    turns = [(CHANGED,), (other,), (CHANGED, other)]
+    memory, now, operations = FRESH, 0.0, 0
+    for second in range(3600):
+        now, drift = float(second), turns[second % 3]
+        if next_step(DESIRED, drift, memory, now, empty=False).action is Action.WAIT:
+            continue
+        operations += 1
+        failure = Failure(reason=FailureReason.UNREACHABLE, message="m")
+        memory = (
+            memory.broke(DESIRED, drift, failure, now) if operations % 5 == 0 else memory.succeeded(DESIRED, drift, now)
+        )
+    assert operations < 60
+    assert memory.contested(now) == tuple(sorted((CHANGED, other)))
+
+
+def test_what_we_change_ourselves_is_no_contest() -> None:
+    memory = FRESH
+    for second in range(20):
+        memory = memory.succeeded((DESIRED, OTHER)[second % 2], (CHANGED,), float(second))
+    assert memory.contested(20.0) == ()
+    assert next_step(DESIRED, (CHANGED,), memory, 30.0, empty=False).action is Action.OPERATE
+
+
+def test_pauses_stay_finite_for_ever() -> None:
+    contested, failing = FRESH, FRESH
+    failure = Failure(reason=FailureReason.UNREACHABLE, message="m")
+    for _ in range(3000):
+        contested = contested.succeeded(DESIRED, (CHANGED,), 0.0)
+        failing = failing.broke(DESIRED, (CHANGED,), failure, 0.0)
+    assert contested.contested(0.0) == (CHANGED,)
+    assert next_step(DESIRED, (CHANGED,), contested, 299.0, empty=False).seconds == 1.0
+    assert failing.retry_at == LONGEST_RETRY_SECONDS
+
+
+def test_once_nothing_differs_the_next_failure_is_a_first_one() -> None:
+    failure = Failure(reason=FailureReason.UNREACHABLE, message="m")
+    memory = FRESH
+    for _ in range(10):
+        memory = memory.broke(DESIRED, (MISSING,), failure, 0.0)
+    memory = memory.settled()
+    assert memory.failure is None
+    assert next_step(DESIRED, (MISSING,), memory, 0.1, empty=True).operation is REFRESH_UP, "nobody knows what it did"
+    assert memory.broke(DESIRED, (MISSING,), failure, 10.0).retry_at == 11.0
+
+
 def test_pauses_double_to_five_minutes_and_end_with_a_success_or_another_wish() -> None:
     failure = Failure(reason=FailureReason.UNREACHABLE, message="m")
     memory, pauses = FRESH, []

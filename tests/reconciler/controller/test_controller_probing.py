@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from reconciler.controller.watched import PODS
+from reconciler.controller.watched import DECISION_MODELS, PODS
 from tests.fakes.apiserver import Request
 from tests.reconciler.controller.bed import Bed
 from tests.reconciler.controller.runtimes import FakeRuntime
@@ -215,6 +215,80 @@ async def test_every_pod_of_a_revision_is_proved(bed: Bed) -> None:
     await bed.rolled_out(replicas=3)
     assert [bed.gate(pod) for pod in bed.pods] == [("True", "ModelReady")] * 3
     assert bed.sample("decisionmodel_probe_results_total", result="ready") == 3.0
+
+
+def hang(runtime: FakeRuntime) -> None:
+    runtime.hangs = True
+
+
+async def test_a_pod_that_loads_is_not_looked_at_until_that_ends(bed: Bed) -> None:
+    bed.kubelet.adjust = hang
+    bed.declare()
+    await bed.settle()
+    assert bed.runtimes.hanging == 1
+    await bed.advance(5)
+    for _ in range(3):
+        assert await bed.next_pass() > 4
+
+
+async def test_loads_that_never_end_keep_nobody_else_from_being_probed(bed: Bed) -> None:
+    await bed.rolled_out()
+    (pod,), runtime = bed.pods, bed.runtime
+    bed.kubelet.adjust = hang
+    bed.declare("greedy", replicas=65)
+    await bed.settle()
+    assert bed.runtimes.hanging == 65
+    await bed.advance(30)
+
+    bed.kubelet.restart(pod)
+    await bed.settle()
+    assert [write.body["status"]["conditions"][0]["status"] for write in gate_writes(bed)] == ["True", "False", "True"]
+    assert runtime.calls.count("/api/decide") == 2
+    assert bed.status.phase == "Ready"
+
+
+async def test_the_load_of_a_pod_that_is_gone_is_given_up(bed: Bed) -> None:
+    bed.kubelet.adjust = hang
+    bed.declare()
+    await bed.settle()
+    bed.kubelet.adjust = lambda _: None
+    bed.remove(PODS, bed.pods[0]["metadata"]["name"])
+    await bed.run_until(lambda: not bed.runtimes.hanging)
+    await bed.settle()
+    assert bed.status.phase == "Ready"
+
+
+async def test_the_load_of_a_model_that_is_deleted_is_given_up(bed: Bed) -> None:
+    bed.kubelet.adjust = hang
+    bed.declare()
+    await bed.settle()
+    bed.delete()
+    await bed.run_until(lambda: not bed.runtimes.hanging)
+
+
+def tell_no_precision(runtime: FakeRuntime) -> None:
+    runtime.precision = None
+
+
+async def test_what_one_models_pods_report_is_not_told_of_another_model(bed: Bed) -> None:
+    bed.declare("other")
+    await bed.settle()
+    bed.kubelet.adjust = tell_no_precision
+    await bed.rolled_out()
+    found = bed.get(DECISION_MODELS, "other")["status"]["stableRevision"]
+    assert bed.status.stable_revision is not None
+    assert (found["hash"], found["precision"]) == (bed.status.stable_revision.hash, "F32")
+    assert bed.status.stable_revision.precision == ""
+
+
+async def test_what_the_pods_of_a_deleted_model_reported_is_forgotten(bed: Bed) -> None:
+    await bed.rolled_out()
+    bed.delete()
+    await bed.settle()
+    bed.kubelet.adjust = tell_no_precision
+    await bed.rolled_out()
+    assert bed.status.stable_revision is not None
+    assert bed.status.stable_revision.precision == ""
 
 
 async def test_a_crash_loop_after_a_promotion_leads_back(bed: Bed) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from copy import deepcopy
 
 import pytest
@@ -120,6 +120,34 @@ async def test_the_stack_of_a_model_goes_that_was_deleted_while_its_status_was_w
     gone = bed.server.fail(404, times=1, matches=lambda request: request.path.endswith("/status"))
     bed.declare(replicas=2)
     await bed.run_until(lambda: not gone.remaining)
+    bed.delete()
+    await bed.advance(2)
+    assert bed.driver.states == {}
+
+
+async def refuse_secrets(bed: Bed) -> None:
+    bed.put_secret("keys", "secret")
+    bed.declare(auth={"apiKeySecretRef": {"name": "keys", "key": "api-key"}})
+    bed.server.fail(500, matches=lambda request: "/secrets/" in request.path)
+    bed.start()
+    await bed.settle()
+
+
+async def outgrow_the_declared_api(bed: Bed) -> None:
+    """As after a downgrade of the reconciler."""
+    bed.declare(replicas="many")
+    bed.start()
+    await bed.settle()
+
+
+@pytest.mark.parametrize("hinder", [refuse_secrets, outgrow_the_declared_api])
+async def test_the_stack_of_a_model_goes_that_this_process_never_could_read(
+    bed: Bed, hinder: Callable[[Bed], Awaitable[None]]
+) -> None:
+    await bed.rolled_out()
+    await bed.kill()
+    await hinder(bed)
+    assert bed.driver.states
     bed.delete()
     await bed.advance(2)
     assert bed.driver.states == {}

@@ -85,12 +85,29 @@ def test_names_are_compared_for_the_registry_in_use() -> None:
     assert not judge((LOADED,), replace(expected, default_host="ollaya.dev")).ready
 
 
-def test_hostile_texts_of_a_runtime_are_cut() -> None:
-    entry = replace(LOADED, device="x\n\x1b" + "y" * 10_000)
-    verdict = judge((replace(LOADED, name="\x00" * 999), entry), EXPECTED)
-    assert verdict.reason is GateReason.DEVICE_MISMATCH
-    assert verdict.message.isprintable()
-    assert len(verdict.message) < 200
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (replace(LOADED, digest=OTHER), "the runtime reports digest d4d4d4d4d4d4, expected c3c3c3c3c3c3"),
+        (replace(LOADED, digest=""), "the runtime reports no digest, expected c3c3c3c3c3c3"),
+        (replace(LOADED, device="cuda:0"), "the runtime reports device cuda:0, expected cpu"),
+        (replace(LOADED, device="vulkan"), "the runtime reports device vulkan, expected cpu"),
+        (replace(LOADED, device=""), "the runtime reports no device, expected cpu"),
+    ],
+)
+def test_a_mismatch_tells_what_was_found(entry: LoadedModel, message: str) -> None:
+    assert judge((entry,), EXPECTED).message == message
+
+
+@pytest.mark.parametrize(
+    "text", ["s3cret-key", "x\n\x1b" + "y" * 10_000, "cuda:0\n", "cuda:" + "9" * 4, "c3" * 31 + "\u0661\u0661"]
+)
+@pytest.mark.parametrize("field", ["digest", "device"])
+def test_other_texts_of_a_runtime_are_never_quoted(field: str, text: str) -> None:
+    entry = replace(LOADED, digest=text) if field == "digest" else replace(LOADED, device=text)
+    told = judge((entry,), EXPECTED).message
+    assert told.startswith(f"the runtime reports something else as {field}, expected ")
+    assert len(told) < 100
 
 
 @pytest.mark.parametrize("error", ERRORS)

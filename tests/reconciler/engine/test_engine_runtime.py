@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,6 +110,21 @@ def test_without_a_key_nothing_is_authorized() -> None:
 )
 def test_missing_fields_never_prove_anything(entry: dict[str, Any], expected: LoadedModel) -> None:
     assert inspect(http(body=listing(entry))) == (expected,)
+
+
+@pytest.mark.parametrize("told", ["F32", "BF16", "Q8_0", "Q4_K_M", "x" * 32])
+def test_a_precision_is_kept_as_it_is_told(told: str) -> None:
+    (model,) = inspect(http(body=listing({**ENTRY, "details": {"quantization_level": told}})))
+    assert model.precision == told
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["", "x" * 33, "x" * 200_000, "F16/F32", "F32\n", "F32 \x1b[31m", "\u0661", "<b>", KEY, f"F32-{KEY}"],
+)
+def test_what_is_no_precision_is_left_out_and_proves_no_less(told: str) -> None:
+    (model,) = inspect(http(body=listing({**ENTRY, "details": {"quantization_level": told}})))
+    assert model == replace(LOADED, precision=None)
 
 
 def test_two_entries_of_one_name_both_arrive() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from functools import partial
+from typing import ClassVar
 
 import pytest
 
@@ -44,7 +45,7 @@ def queued() -> list[ObjectKey]:
 
 @pytest.fixture
 async def tasks(queued: list[ObjectKey]) -> BackgroundTasks:
-    return BackgroundTasks({"probe": 2, "operation": 1}, queued.append)
+    return BackgroundTasks({"probe": 2, "operation": 1, "removal": None}, queued.append)
 
 
 async def fail() -> None:
@@ -115,6 +116,57 @@ async def test_kinds_are_limited_apart_and_served_in_order(tasks: BackgroundTask
     assert operations.order == ["0", "1", "2", "3", "4"]
 
 
+async def test_a_kind_without_a_limit_never_waits(tasks: BackgroundTasks) -> None:
+    gate = Gate()
+    for number in range(50):
+        tasks.start(TaskKey(OWNER, "removal", str(number)), gate.work)
+    await until(lambda: gate.running == 50)
+    await tasks.stop()
+
+
+async def test_an_outcome_that_nobody_will_look_at_is_not_kept(
+    tasks: BackgroundTasks, queued: list[ObjectKey], caplog: pytest.LogCaptureFixture
+) -> None:
+    key, gate = TaskKey(OWNER, "removal", "1"), Gate()
+    gate.opened.set()
+    tasks.start(key, gate.work, keep_outcome=False)
+    await until(lambda: queued)
+    assert tasks.outcome(key) is None
+    assert not caplog.text
+    tasks.start(key, fail, keep_outcome=False)
+    await until(lambda: len(queued) == 2)
+    assert tasks.outcome(key) is None
+    assert "removal 1 of default/model failed" in caplog.text
+    assert "no such luck" in caplog.text
+
+
+class Name(str):
+    """A name that counts how often it is compared."""
+
+    __slots__ = ()
+    compared: ClassVar[int] = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return super().__eq__(other)
+
+
+async def test_cancelling_looks_at_nobody_elses_work(tasks: BackgroundTasks, queued: list[ObjectKey]) -> None:
+    gate, done = Gate(), Gate()
+    done.opened.set()
+    for number in range(100):
+        owner = ObjectKey("default", Name(f"model-{number}"))
+        tasks.start(TaskKey(owner, "removal", "running"), gate.work)
+        tasks.start(TaskKey(owner, "removal", "done"), done.work)
+    await until(lambda: len(queued) == 100)
+    before = Name.compared
+    tasks.cancel(ObjectKey("default", Name("model-7")), "removal")
+    assert Name.compared - before < 20
+    assert tasks.count("removal") == 99
+    await tasks.stop()
+
+
 async def test_an_unknown_kind_is_a_bug(tasks: BackgroundTasks) -> None:
     with pytest.raises(KeyError):
         tasks.start(TaskKey(OWNER, "unheard of"), fail)
@@ -124,10 +176,10 @@ async def test_cancelling_frees_the_key_at_once_and_reports_nothing(
     tasks: BackgroundTasks, queued: list[ObjectKey]
 ) -> None:
     gate, key = Gate(), TaskKey(OWNER, "probe", "pod-1")
-    for other in (TaskKey(OWNER, "probe", "node-1"), TaskKey(OTHER, "probe", "pod-1")):
+    for other in (TaskKey(OWNER, "probe", "pod-11"), TaskKey(OTHER, "probe", "pod-1")):
         tasks.start(other, gate.work)
     tasks.start(key, gate.work)
-    tasks.cancel(OWNER, "probe", "pod-")
+    tasks.cancel(OWNER, "probe", "pod-1")
     assert not tasks.running(key)
     assert tasks.start(key, gate.work)
     gate.opened.set()

@@ -31,3 +31,17 @@ def test_too_few_pods_are_the_better_reason_and_the_failure_their_cause() -> Non
     assert degraded.reason == Reason.NO_MODEL_READY_PODS
     assert degraded.message.startswith("0/1 Pods model-ready; the stack could not be converged: Unreachable")
     assert world.reconcile().status == decision.status
+
+
+def test_it_is_told_of_a_candidate_that_starts_and_of_its_end() -> None:
+    world = World()
+    wanted = world.wants("laya:en")
+    world.reconcile()
+    world.prefetched(wanted)
+    world.more = {"stack_failure": "Refused: exceeded quota"}
+    starting = condition(world.reconcile(), ConditionType.MODEL_READY)
+    assert starting.message == "0/1 Pods model-ready; the stack could not be converged: Refused: exceeded quota"
+    world.passes(601)
+    failed = world.reconcile().status.failed_revision
+    assert failed is not None
+    assert "exceeded quota" in failed.message
