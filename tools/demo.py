@@ -71,6 +71,7 @@ def _demo() -> int:
 
 
 _SUGGESTIONS = f"""  export KUBECONFIG={ROOT}/.local/{CLUSTER}/kubeconfig
+  export PATH=$(dirname $(.venv/bin/python -m tools.toolchain path kubectl)):$PATH   # where no kubectl is installed
   kubectl get dm -o wide
   kubectl describe dm {MODEL}
   kubectl -n decision-model-operator-system logs deploy/decision-model-operator-controller-manager
