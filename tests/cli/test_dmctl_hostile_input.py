@@ -97,7 +97,7 @@ def test_no_text_in_a_stack_breaks_an_error(dmctl: Dmctl, key: str) -> None:
     assert_harmless(done, *["- "] * done.err.count("\n- "))
 
 
-@anew
+@settings(anew, max_examples=20)
 @given(name=hostile.map(lambda text: text.replace("/", "").replace("\0", "")[:40] or "x"))
 def test_no_name_of_a_file_breaks_a_line(dmctl: Dmctl, name: str) -> None:
     for content, code in (("a: [", 3), (model(image="registry.example.com/own:1"), 2)):
