@@ -215,6 +215,8 @@ class StackConverger:
             stack=names.stack(work.desired.owner),
             program=functools.partial(converge, work.desired, self._provider),
             deadline_seconds=self._deadline,
+            # Where traffic has to move, clients may be at a revision that fails: a fleet's repairs can wait.
+            urgent=any(each.kind == "Service" for each in work.drift),
         )
         outcome = await self._driver.run(operation)
         self._report(outcome)

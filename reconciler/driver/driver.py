@@ -127,7 +127,7 @@ class StackDriver:
         lock = self._stack_locks.setdefault(order.operation.stack, asyncio.Lock())
         async with lock:
             try:
-                async with self._pool.lend() as worker:
+                async with self._pool.lend(urgent=order.operation.urgent) as worker:
                     if stop.asked.is_set():
                         message = "the operation was stopped before its start"
                         return _not_run(order.operation, FailureReason.INTERRUPTED, message)

@@ -41,6 +41,7 @@ class Operation:
         stack: Stack name without organisation and project, at most 100 characters.
         program: The desired content, for kinds in `PROGRAM_KINDS`; None otherwise.
         deadline_seconds: How long the work may take, recovery included, counted from when it leaves the queue.
+        urgent: Whether it goes before others that wait for a worker.
 
     Raises:
         ValueError: A field contradicts the above.
@@ -50,6 +51,7 @@ class Operation:
     stack: str
     program: Program | None = None
     deadline_seconds: float
+    urgent: bool = False
 
     def __post_init__(self) -> None:
         if not _STACK_NAME.fullmatch(self.stack):

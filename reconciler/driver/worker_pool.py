@@ -1,4 +1,4 @@
-"""A fixed number of warm worker processes, lent out first come first served.
+"""A fixed number of warm worker processes, lent out first come first served, to who is in a hurry before others.
 
 A worker that was broken, killed or has served its share is replaced while its slot is idle, so the next operation
 finds a warm one.
@@ -7,6 +7,9 @@ finds a warm one.
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -18,6 +21,36 @@ class _Slot:
 
     def __init__(self, worker: asyncio.Task[WorkerProcess]) -> None:
         self.worker = worker
+
+
+class _IdleSlots:
+    """The slots that are not on loan, and the turns of those who wait for one."""
+
+    def __init__(self) -> None:
+        self._slots: deque[_Slot] = deque()
+        self._turns: list[tuple[bool, int, asyncio.Future[_Slot]]] = []
+        self._arrivals = itertools.count()
+
+    async def take(self, *, urgent: bool) -> _Slot:
+        if self._slots:
+            return self._slots.popleft()
+        turn: asyncio.Future[_Slot] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._turns, (not urgent, next(self._arrivals), turn))
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                # It was this one's turn already.
+                self.put(turn.result())
+            raise
+
+    def put(self, slot: _Slot) -> None:
+        while self._turns:
+            *_, turn = heapq.heappop(self._turns)
+            if not turn.done():
+                turn.set_result(slot)
+                return
+        self._slots.append(slot)
 
 
 class WorkerPool:
@@ -34,7 +67,7 @@ class WorkerPool:
         self._preload = tuple(preload)
         self._operations_per_worker = operations_per_worker
         self._slots: list[_Slot] = []
-        self._idle: asyncio.Queue[_Slot] = asyncio.Queue()
+        self._idle = _IdleSlots()
 
     async def start(self) -> None:
         """Spawn all workers and wait until they are warm.
@@ -45,21 +78,24 @@ class WorkerPool:
         self._slots = [_Slot(self._spawn()) for _ in range(self._size)]
         await asyncio.gather(*(slot.worker for slot in self._slots))
         for slot in self._slots:
-            self._idle.put_nowait(slot)
+            self._idle.put(slot)
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[WorkerProcess]:
+    async def lend(self, *, urgent: bool = False) -> AsyncIterator[WorkerProcess]:
         """Wait for a free slot and hold its worker.
+
+        Args:
+            urgent: Whether to go before all who wait and are not.
 
         Raises:
             WorkerLostError: The slot's worker could not be started; the next borrower tries again.
         """
-        slot = await self._idle.get()
+        slot = await self._idle.take(urgent=urgent)
         try:
             yield await self._live(slot)
         finally:
             await self._settle(slot)
-            self._idle.put_nowait(slot)
+            self._idle.put(slot)
 
     async def close(self) -> None:
         """Kill all workers. Nothing may be on loan."""

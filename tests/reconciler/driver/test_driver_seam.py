@@ -372,6 +372,23 @@ def test_stacks_run_side_by_side_up_to_the_pool(stand_in: StandIn) -> None:
     assert stacks[2] == "stack-2"
 
 
+def test_who_is_in_a_hurry_goes_before_who_waits(stand_in: StandIn) -> None:
+    stand_in.answers(up=[{"wait_for": "go"}, {}])
+
+    async def use(driver: StackDriver) -> None:
+        running = [asyncio.create_task(driver.run(make_operation(stack="first")))]
+        await until((stand_in.directory / "go.waiting").exists)
+        for stack, urgent in (("calm", False), ("urgent", True), ("calmer", False), ("also-urgent", True)):
+            running.append(asyncio.create_task(driver.run(make_operation(stack=stack, urgent=urgent))))
+            await asyncio.sleep(0)
+        (stand_in.directory / "go").touch()
+        await asyncio.gather(*running)
+
+    stand_in.run(use)
+    order = [call["argv"][call["argv"].index("--stack") + 1] for call in stand_in.calls()]
+    assert order == ["first", "urgent", "also-urgent", "calm", "calmer"]
+
+
 # --- workers
 
 
