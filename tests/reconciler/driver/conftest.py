@@ -6,8 +6,10 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -133,6 +135,13 @@ async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 def exists(pid: int) -> bool:
     """Whether a process exists, dead but uncollected ones included."""
     return Path(f"/proc/{pid}").exists()
+
+
+def kill_if_running(pid: int | None) -> None:
+    """Kill a process that may be there; it may also end by itself before the signal comes."""
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def descendants() -> set[int]:

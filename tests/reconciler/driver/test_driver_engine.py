@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import os
 import random
 import re
-import signal
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import pytest
 from reconciler.driver import FailureReason, OperationKind, Outcome, StackDriver
 from reconciler.driver.sessions import read_stat
 from tests.reconciler.driver import driver_programs
-from tests.reconciler.driver.conftest import descendants, exists, make_operation, until, workers
+from tests.reconciler.driver.conftest import descendants, kill_if_running, make_operation, until, workers
 from tests.reconciler.driver.real_engine import STACK, Engine, reason_of, up
 
 pytestmark = pytest.mark.cluster
@@ -110,7 +108,7 @@ def test_a_kill_in_mid_operation_is_recovered_by_the_next(engine: Engine, tmp_pa
         program = partial(driver_programs.hang_after_telling, tmp_path / "running")
         hanging = asyncio.create_task(driver.run(make_operation(program=program, deadline_seconds=20)))
         await until((tmp_path / "running").exists)
-        os.kill(cli_pid() or 0 if victim == "cli" else worker, signal.SIGKILL)
+        kill_if_running(cli_pid() if victim == "cli" else worker)
         return await hanging, await driver.run(up(2))
 
     killed, after = engine.run(use)
@@ -143,8 +141,7 @@ def test_a_cli_killed_at_any_moment_is_recovered_by_the_next(engine: Engine, see
         await until(lambda: cli_pid() is not None or running.done(), 60)
         pid = cli_pid()
         await asyncio.sleep(delay)
-        if pid is not None and exists(pid):
-            os.kill(pid, signal.SIGKILL)
+        kill_if_running(pid)
         await running
         return await driver.run(up(20))
 

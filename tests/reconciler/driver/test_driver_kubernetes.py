@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
@@ -20,7 +18,7 @@ from lightkube.resources.core_v1 import ConfigMap, Namespace
 from reconciler.driver import DriverSettings, FailureReason, Operation, OperationKind, Outcome, StackDriver
 from reconciler.driver.sessions import read_stat
 from tests.reconciler.driver import driver_programs
-from tests.reconciler.driver.conftest import descendants, make_operation, until
+from tests.reconciler.driver.conftest import descendants, kill_if_running, make_operation, until
 from tests.reconciler.driver.driver_programs import Cluster
 from tests.reconciler.driver.sessions import with_driver
 from tools.toolchain.builds import program_path
@@ -168,8 +166,7 @@ def test_a_kill_at_any_moment_leaves_no_process_and_converges_next(bench: Bench,
         await asyncio.sleep(delay)
         cli, provider = running("pulumi"), running("pulumi-resource-kubernetes")
         target = cli if victim == "pulumi" else provider
-        if target is not None:
-            os.kill(target, signal.SIGKILL)
+        kill_if_running(target)
         await operation
         assert running("pulumi") is None
         return await driver.run(bench.operation(12))
