@@ -52,6 +52,8 @@ class RolloutBudget:
             models: All DecisionModels in the watched scope, as API objects.
             now: The time, to tell which stabilization windows are over.
         """
+        # Whoever asks has been read.
+        self._left_out.discard(key)
         counted = (obj for obj in models if object_key(obj) not in self._left_out)
         if key not in self._reserved and not self._is_free(key, [standing(obj, now) for obj in counted]):
             return False

@@ -98,6 +98,15 @@ def test_a_model_that_does_not_fit_the_declared_api_holds_nobody_up(other: dict[
     assert not budget.admit(key("a"), "r", [waiting("a", 0), other], NOW), "it fits again"
 
 
+def test_who_fits_again_is_back_in_line() -> None:
+    budget = RolloutBudget(1)
+    models = [waiting("a", -20), waiting("b", 0)]
+    budget.leave_out(key("a"))
+    assert not budget.admit(key("a"), "r", [*models, rolling("c")], NOW)
+    assert not budget.admit(key("b"), "r", models, NOW)
+    assert budget.admit(key("a"), "r", models, NOW)
+
+
 def test_a_window_that_cannot_be_read_holds_nobody_up() -> None:
     models = [waiting("a", 0), {**promoted("b", 10), "spec": UNREADABLE}]
     assert RolloutBudget(1).admit(key("a"), "r", models, NOW)
@@ -120,12 +129,17 @@ def test_never_more_than_there_are_and_never_out_of_turn(limit: int, since: list
     assert admitted == set(first)
 
 
-@pytest.mark.anyio
-async def test_one_rollout_at_a_time_in_order_of_arrival(idle_bed: Bed) -> None:
-    bed = idle_bed
+def start_with_one_slot(bed: Bed) -> Bed:
+    """Start the reconciler of one rollout at a time, in a cluster whose prefetch Jobs do not end yet."""
     bed.options = replace(bed.options, controller=replace(bed.options.controller, max_concurrent_rollouts=1))
     bed.start()
     bed.kubelet.prefetch = lambda _: False
+    return bed
+
+
+@pytest.mark.anyio
+async def test_one_rollout_at_a_time_in_order_of_arrival(idle_bed: Bed) -> None:
+    bed = start_with_one_slot(idle_bed)
     for name in ("router", "second", "third"):
         bed.declare(name)
         await bed.advance(5)
@@ -138,6 +152,18 @@ async def test_one_rollout_at_a_time_in_order_of_arrival(idle_bed: Bed) -> None:
     assert phases(bed) == ["Ready", "Ready", "Ready"]
 
 
+@pytest.mark.anyio
+async def test_a_rollout_that_can_no_longer_be_read_gives_its_slot_to_the_next(idle_bed: Bed) -> None:
+    bed = start_with_one_slot(idle_bed)
+    for name in ("router", "second", "third"):
+        bed.declare(name)
+        await bed.advance(5)
+    bed.declare("router", replicas="many")
+    await bed.advance(61)
+    await bed.advance(61)
+    assert phases(bed) == ["Caching", "Caching", "Pending"]
+
+
 def phases(bed: Bed) -> list[str]:
     found = {obj["metadata"]["name"]: obj["status"]["phase"] for obj in bed.parts.watched.models}
     return [found[name] for name in ("router", "second", "third")]
@@ -145,10 +171,7 @@ def phases(bed: Bed) -> list[str]:
 
 @pytest.mark.anyio
 async def test_who_waited_for_a_slot_gets_what_its_tag_stands_for_by_then(idle_bed: Bed) -> None:
-    bed = idle_bed
-    bed.options = replace(bed.options, controller=replace(bed.options.controller, max_concurrent_rollouts=1))
-    bed.start()
-    bed.kubelet.prefetch = lambda _: False
+    bed = start_with_one_slot(idle_bed)
     bed.declare()
     await bed.settle()
     bed.declare("second", model="laya:multilingual")
