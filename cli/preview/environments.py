@@ -85,7 +85,8 @@ def read_environment(stack: str, policy_file: str | None, stdin: BinaryIO) -> Pr
         if policy_file is not None:
             policy = _policy_instead(policy_file, configuration.policy.environment or stack, settings, stdin)
     except ConfigurationError as error:
-        raise _unusable(error) from error
+        # With a list of its keys: one that holds a line break must not begin a line either.
+        raise InputError(error.summary, *(f"- {problem}" for problem in error.problems)) from error
     except PolicyConfigurationError as error:
         raise InputError(*error.problems) from error
     except click.UsageError as error:
@@ -96,12 +97,6 @@ def read_environment(stack: str, policy_file: str | None, stdin: BinaryIO) -> Pr
         policy=policy,
         models=root / _STACKS / (configuration.models or stack),
     )
-
-
-def _unusable(error: ConfigurationError) -> InputError:
-    """Return the error with a list of its keys: one that holds a line break must not begin a line either."""
-    file, *problems = str(error).split("\n  ")
-    return InputError(file, *(f"- {problem}" for problem in problems))
 
 
 def _policy(rules: PolicyRules, directory: Path, stack: str, settings: ControllerSettings) -> Configuration:

@@ -16,7 +16,17 @@ from components.errors import ComponentsError
 
 
 class ConfigurationError(ComponentsError):
-    """The stack's configuration cannot be used; the message names its file, and each key that is wrong in a line."""
+    """The stack's configuration cannot be used; the message names its file, and each key that is wrong in a line.
+
+    Attributes:
+        summary: The first line.
+        problems: Those of the keys. A key may hold line breaks of its own, so the message does not give them back.
+    """
+
+    def __init__(self, summary: str, *problems: str) -> None:
+        super().__init__("\n  ".join((summary, *problems)))
+        self.summary = summary
+        self.problems = problems
 
 
 def read_configuration(project: str, stack: str, values: Mapping[str, Any]) -> PlatformConfiguration:
@@ -35,8 +45,8 @@ def read_configuration(project: str, stack: str, values: Mapping[str, Any]) -> P
     try:
         return PlatformConfiguration.model_validate(own)
     except ValidationError as error:
-        lines = [f"stacks/Pulumi.{stack}.yaml cannot be used:", *(_line(prefix, each) for each in error.errors())]
-        raise ConfigurationError("\n  ".join(lines)) from error
+        problems = [_line(prefix, each) for each in error.errors()]
+        raise ConfigurationError(f"stacks/Pulumi.{stack}.yaml cannot be used:", *problems) from error
 
 
 def _line(prefix: str, problem: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from components.desired import DesiredStack
 from components.drift import Cause, Drift
 from components.manifests import ObjectKey, render
 from reconciler.driver import Failure, OperationKind
+from reconciler.kernel.retry import exponential
 
 SETTLING_SECONDS = 2.0
 """How long the watch cache may take to show what an operation has just done."""
@@ -20,8 +21,6 @@ FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 300.0
 CONTESTED_AFTER = 3
 """Repairs in a row that somebody undid, after which a person is told; an autoscaler undoes every one."""
-_MOST_DOUBLINGS = 10
-"""More than the longest pause needs; without a bound the power overflows, after some days of failures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +36,11 @@ class Repair:
 
     def lasted(self, now: float) -> bool:
         """Whether it has been for five minutes since it could have been repeated."""
-        return now - self.at >= _doubled(self.undone) + LONGEST_RETRY_SECONDS
+        return now - self.at >= _pause_after(self.undone + 1) + LONGEST_RETRY_SECONDS
 
     def pause(self, now: float) -> float:
         """Seconds until it is repeated; at once for the first time."""
-        return max(0.0, _doubled(self.undone) - (now - self.at)) if self.undone else 0.0
+        return max(0.0, _pause_after(self.undone + 1) - (now - self.at)) if self.undone else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,7 @@ class Memory:
     def broke(self, desired: DesiredStack, drift: tuple[Drift, ...], failure: Failure, now: float) -> Memory:
         """Return the memory after a failed operation; the pause before the next try doubles up to five minutes."""
         failures = self.failures + 1 if self.failed == desired else 1
-        pause = _doubled(failures - 1) if failure.reason.retryable else LONGEST_RETRY_SECONDS
+        pause = _pause_after(failures) if failure.reason.retryable else LONGEST_RETRY_SECONDS
         return replace(
             self,
             applied=None,
@@ -100,16 +99,21 @@ class Memory:
 
     def contested(self, now: float) -> tuple[Drift, ...]:
         """What somebody sets otherwise as often as it is repaired."""
-        unlasting = (each for each, repair in self.repairs.items() if not repair.lasted(now))
-        return tuple(sorted(each for each in unlasting if self.repairs[each].undone >= CONTESTED_AFTER))
+        return tuple(
+            sorted(
+                each
+                for each, repair in self.repairs.items()
+                if repair.undone >= CONTESTED_AFTER and not repair.lasted(now)
+            )
+        )
 
     def _repairs_of(self, desired: DesiredStack) -> Mapping[Drift, Repair]:
         """What is remembered of repairs: where something else was asked for meanwhile, it is us who changed things."""
         return self.repairs if desired in (self.applied, self.failed) else {}
 
 
-def _doubled(times: int) -> float:
-    return min(FIRST_RETRY_SECONDS * 2.0 ** min(times, _MOST_DOUBLINGS), LONGEST_RETRY_SECONDS)
+def _pause_after(tries: int) -> float:
+    return exponential(FIRST_RETRY_SECONDS, tries, LONGEST_RETRY_SECONDS)
 
 
 class Action(StrEnum):

@@ -71,6 +71,17 @@ class Collaborators:
     metrics: ControllerMetrics
 
 
+@dataclass(slots=True)
+class _Known:
+    """What this process remembers of one DecisionModel."""
+
+    uid: str
+    is_introduced: bool = False
+    """Its state has been read and told."""
+    is_unsure: bool = False
+    """Its last status may have been written although the answer was an error."""
+
+
 class Reconciler:
     """Reconciles DecisionModels, one key at a time."""
 
@@ -78,12 +89,8 @@ class Reconciler:
         self._settings = settings
         self._with = collaborators
         self._budget = RolloutBudget(settings.max_concurrent_rollouts)
-        self._uids: dict[ObjectKey, str] = {}
-        """Of every DecisionModel that was seen: what has to go with it."""
-        self._introduced: set[ObjectKey] = set()
-        """Whose state has been read and told since this process started."""
-        self._unsure: set[ObjectKey] = set()
-        """Whose last status may have been written although the answer was an error."""
+        self._known: dict[ObjectKey, _Known] = {}
+        """Every DecisionModel that was seen and is not gone."""
 
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Make one pass over `key`; return the seconds after which it wants another.
@@ -92,12 +99,12 @@ class Reconciler:
             KubernetesError: The API server did not answer; the work queue tries again.
         """
         obj = self._with.watched.models.get(key)
-        known = self._uids.get(key)
-        if known is not None and (obj is None or object_uid(obj) != known):
-            self._forget(key, known)
+        known = self._known.get(key)
+        if known is not None and (obj is None or object_uid(obj) != known.uid):
+            self._forget(key, known.uid)
         if obj is None:
             return None
-        self._uids[key] = object_uid(obj)
+        known = self._known.setdefault(key, _Known(object_uid(obj)))
         if obj["metadata"].get("deletionTimestamp"):
             return None
         try:
@@ -107,14 +114,12 @@ class Reconciler:
             self._budget.leave_out(key)
             return None
         gathered = await self._with.gatherer.gather(model)
-        is_first = key not in self._introduced
-        if is_first:  # a steady model writes no status, from which its metrics would follow
+        if not known.is_introduced:  # a steady model writes no status, from which its metrics would follow
             self._with.metrics.describe(key, model.status)
-        is_news = is_first or key in self._unsure
+        is_news = known.is_unsure or not known.is_introduced
         if is_news and (promotion := recent_promotion(model.status, gathered.facts.now)):
             self._record(obj, promotion)
-        self._unsure.discard(key)
-        self._introduced.add(key)
+        known.is_introduced, known.is_unsure = True, False
         return await self._pass(key, obj, model, gathered)
 
     async def _pass(
@@ -130,7 +135,7 @@ class Reconciler:
             await self._persist(obj, model, decision)
         except KubernetesError as error:
             # It may have been written all the same, now or by the try before: the next pass tells what it finds.
-            self._unsure.add(key)
+            self._known[key].is_unsure = True
             if not isinstance(error, Conflict):
                 raise
             _log.info("changed meanwhile: %s", error)
@@ -301,9 +306,7 @@ class Reconciler:
 
     def _forget(self, key: ObjectKey, uid: str) -> None:
         _log.info("the DecisionModel is gone; its stack is dropped")
-        del self._uids[key]
-        self._introduced.discard(key)
-        self._unsure.discard(key)
+        del self._known[key]
         self._with.resolver.forget(key)
         self._with.prober.forget(key, ())
         self._budget.release(key)

@@ -10,6 +10,7 @@ from reconciler.engine.names import ModelName
 from reconciler.engine.registry import RegistryClient, ResolvedManifest
 from reconciler.kernel.background import BackgroundTasks, Outcome, TaskKey
 from reconciler.kernel.resources import ObjectKey
+from reconciler.kernel.retry import exponential
 from reconciler.rollout import ResolutionFailed, TagMissing
 
 RESOLVE_TASKS = "resolve"
@@ -78,4 +79,4 @@ class Resolver:
     def _pause(self, task: TaskKey, error: Exception) -> float:
         if isinstance(error, TagNotFound):
             return MISSING_TAG_SECONDS
-        return min(FIRST_RETRY_SECONDS * 2.0 ** min(self._failures.get(task, 0), 10), LONGEST_RETRY_SECONDS)
+        return exponential(FIRST_RETRY_SECONDS, self._failures.get(task, 0) + 1, LONGEST_RETRY_SECONDS)

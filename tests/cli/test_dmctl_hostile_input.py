@@ -93,8 +93,7 @@ def test_no_text_in_a_stack_breaks_an_error(dmctl: Dmctl, key: str) -> None:
     dmctl.write("Pulumi.test.yaml", {"config": values})
     done = dmctl("preview", "--offline", "--stack", "test")
     assert done.code == 3
-    # A key that holds what stands between two keys is told in as many entries of the list.
-    assert_harmless(done, *["- "] * done.err.count("\n- "))
+    assert_harmless(done, "- ")
 
 
 @settings(anew, max_examples=20)

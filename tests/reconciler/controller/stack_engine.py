@@ -33,6 +33,7 @@ class Performed:
     stack: str
     desired: DesiredStack | None
     model: Object | None
+    urgent: bool
 
 
 @dataclass
@@ -56,6 +57,8 @@ class FakeDriver(StackDriver):
         self.performed: list[Performed] = []
         self.trouble: list[Trouble] = []
         self.hanging = 0
+        self.removals_may_end = asyncio.Event()
+        self.removals_may_end.set()
         self.before_write: Callable[[], Awaitable[None]] = _nothing
         self.on_close: Callable[[float | None], None] = lambda _: None
         """Told how long operations had to save their state."""
@@ -71,8 +74,11 @@ class FakeDriver(StackDriver):
 
     async def run(self, operation: Operation) -> Outcome:
         desired = None if operation.program is None else operation.program.args[0]  # type: ignore[attr-defined]  # a partial
-        self.performed.append(Performed(operation.kind, operation.stack, desired, self._model(desired)))
+        self.performed.append(
+            Performed(operation.kind, operation.stack, desired, self._model(desired), operation.urgent)
+        )
         if operation.kind is OperationKind.REMOVE:
+            await self.removals_may_end.wait()
             self.states.pop(operation.stack, None)
             return Outcome(stack=operation.stack, kind=operation.kind, failure=None, seconds=0.0)
         assert desired is not None

@@ -281,6 +281,20 @@ async def test_what_one_models_pods_report_is_not_told_of_another_model(bed: Bed
     assert bed.status.stable_revision.precision == ""
 
 
+async def test_each_revision_has_the_precision_of_its_own_pods(bed: Bed) -> None:
+    def tell_another(runtime: FakeRuntime) -> None:
+        runtime.precision = "Q8_0"
+
+    await bed.rolled_out()
+    bed.kubelet.adjust = tell_another
+    await bed.rolled_out(model="laya:en-better")
+    status = bed.status
+    assert status.stable_revision is not None
+    assert status.previous_revision is not None
+    assert status.stable_revision.precision == "Q8_0"
+    assert status.previous_revision.revision.precision == "F32"
+
+
 async def test_what_the_pods_of_a_deleted_model_reported_is_forgotten(bed: Bed) -> None:
     await bed.rolled_out()
     bed.delete()

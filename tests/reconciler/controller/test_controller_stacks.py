@@ -125,6 +125,34 @@ async def test_the_stack_of_a_model_goes_that_was_deleted_while_its_status_was_w
     assert bed.driver.states == {}
 
 
+async def test_a_namespace_that_goes_leaves_workers_for_those_that_live(bed: Bed) -> None:
+    names = ("router", "second", "third")
+    for name in names:
+        bed.declare(name)
+    await bed.advance(30)
+    assert len(bed.driver.states) == len(names)
+    bed.driver.removals_may_end.clear()
+    for name in names:
+        bed.delete(name)
+    await bed.run_until(lambda: OperationKind.REMOVE in bed.driver.kinds)
+    bed.declare("living")
+    await bed.run_until(lambda: "living" in bed.driver.performed[-1].stack)
+    assert bed.driver.kinds.count(OperationKind.REMOVE) == 1
+    bed.driver.removals_may_end.set()
+    await bed.run_until(lambda: len(bed.driver.states) == 1)
+    assert "living" in next(iter(bed.driver.states))
+
+
+async def test_only_what_moves_traffic_is_in_a_hurry(bed: Bed) -> None:
+    revision = await bed.rolled_out()
+    bed.edit(DEPLOYMENTS, f"router-{revision}", set_replicas)
+    await bed.advance(61)
+    assert not bed.driver.performed[-1].urgent
+    bed.edit(SERVICES, "router", set_selector)
+    await bed.advance(61)
+    assert bed.driver.performed[-1].urgent
+
+
 async def refuse_secrets(bed: Bed) -> None:
     bed.put_secret("keys", "secret")
     bed.declare(auth={"apiKeySecretRef": {"name": "keys", "key": "api-key"}})
