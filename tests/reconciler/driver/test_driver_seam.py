@@ -353,7 +353,7 @@ def test_operations_on_one_stack_never_overlap_and_keep_their_order(stand_in: St
         kinds = [OperationKind.PREVIEW, OperationKind.UP, OperationKind.DESTROY, OperationKind.REMOVE]
         await asyncio.gather(*(driver.run(make_operation(kind)) for kind in kinds))
 
-    stand_in.run_fresh(use, workers=3)
+    stand_in.run_fresh(use, workers=2)
     assert stand_in.commands() == ["preview", "up", "destroy", "stack rm"]
 
 
