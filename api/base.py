@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, GetJsonSchemaHandler, PlainSerializer, model_validator
 from pydantic.alias_generators import to_camel
 
+from api.descriptions import describe_fields
 from api.rules import VALIDATIONS_KEYWORD, Rule
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class ApiModel(BaseModel):
         validate_by_alias=True,
         validate_by_name=True,
         serialize_by_alias=True,
-        use_attribute_docstrings=True,
+        # A start pays for the models that it reads, and not for all there are.
+        defer_build=True,
     )
 
     rules: ClassVar[tuple[Rule, ...]] = ()
@@ -57,7 +59,7 @@ class ApiModel(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        described = handler(schema)
+        described = describe_fields(cls, schema, handler)
         if cls.rules:
             target = handler.resolve_ref_schema(described)
             target[VALIDATIONS_KEYWORD] = [rule.keyword() for rule in cls.rules]

@@ -21,7 +21,13 @@ class Section(BaseModel):
     """A frozen group of keys; a key that it does not have is refused."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_alias=True, validate_by_name=True
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=True,
+        # A program pays for what its environment configures, and not for all there is.
+        defer_build=True,
     )
 
 

@@ -1,4 +1,4 @@
-"""The alerts of spec section 10.2, as a PrometheusRule (monitoring.coreos.com/v1)."""
+"""The alerts of spec section 10.2, and one about the engine, as a PrometheusRule (monitoring.coreos.com/v1)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ _CONTROLLER = '{controller="decisionmodel"}'
 _MOVING = (Phase.RESOLVING, Phase.CACHING, Phase.STARTING, Phase.EVALUATING, Phase.PROMOTING)
 _FAILURES = "rolled_back|rolled_back_after_promotion|failed"
 _MISMATCHES = "digest_mismatch|device_mismatch"
+# Stopped from outside is no failure: a reconciler that ends stops what it has under way.
+_NO_FAILURES = "succeeded|Interrupted"
 _MODEL = "{{ $labels.namespace }}/{{ $labels.name }}"
 
 
@@ -64,6 +66,12 @@ def _alerts(rule: PrometheusRule) -> list[dict[str, Any]]:
             f'sum by (namespace, name) (rate(decisionmodel_probe_results_total{{result=~"{_MISMATCHES}"}}[15m])) > 0',
             "10m",
             f"Pods of {_MODEL} load another model, or on another device, than they should.",
+        ),
+        alert(
+            "StackOperationsFailing",
+            f'sum by (result) (rate(decisionmodel_stack_operations_total{{result!~"{_NO_FAILURES}"}}[15m])) > 0',
+            "15m",
+            "Operations of the engine keep failing: {{ $labels.result }}.",
         ),
         alert(
             "OperatorReconcileErrors",

@@ -404,6 +404,7 @@ TABLE: list[tuple[str, dict[str, Any], Any, list[str]]] = [
             '+ PrometheusRule ~-alerts [DecisionModelRolloutFailures].annotations.runbook_url="https://wiki/runbooks/DecisionModelRolloutFailures.md"',
             '+ PrometheusRule ~-alerts [DecisionModelRolloutQueuedLong].annotations.runbook_url="https://wiki/runbooks/DecisionModelRolloutQueuedLong.md"',
             '+ PrometheusRule ~-alerts [DecisionModelRolloutStuck].annotations.runbook_url="https://wiki/runbooks/DecisionModelRolloutStuck.md"',
+            '+ PrometheusRule ~-alerts [DecisionModelStackOperationsFailing].annotations.runbook_url="https://wiki/runbooks/DecisionModelStackOperationsFailing.md"',
         ],
     ),
     (

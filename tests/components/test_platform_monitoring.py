@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from api.conditions import Phase
 from reconciler.controller.metrics import ControllerMetrics
+from reconciler.driver.operation import Failure, FailureReason, OperationKind, Outcome
 from reconciler.kernel.metrics import QueueMetrics, ReconcileMetrics
 from reconciler.kernel.queue import WorkQueue
 from tests.components.platforms import SYSTEM, one, rendered
@@ -91,6 +92,12 @@ def dashboard() -> dict[str, Any]:
             "warning",
         ),
         (
+            "StackOperationsFailing",
+            ('sum by (result) (rate(decisionmodel_stack_operations_total{result!~"succeeded|Interrupted"}[15m])) > 0'),
+            "15m",
+            "warning",
+        ),
+        (
             "OperatorReconcileErrors",
             'rate(controller_runtime_reconcile_errors_total{controller="decisionmodel"}[5m]) > 0',
             "10m",
@@ -114,8 +121,24 @@ def test_an_alert(name: str, expression: str, lasting: str, severity: str) -> No
     assert alert["annotations"]["summary"].endswith(".")
 
 
+def test_results_that_are_no_failures_are_named_as_the_reconciler_counts_them() -> None:
+    registry = CollectorRegistry()
+    metrics = ControllerMetrics(registry)
+    stopped = Failure(reason=FailureReason.INTERRUPTED, message="a signal")
+    for failure in (None, stopped):
+        metrics.operated(Outcome(stack="a.b.c", kind=OperationKind.UP, failure=failure, seconds=1.0))
+    counted = {
+        sample.labels["result"]
+        for metric in registry.collect()
+        for sample in metric.samples
+        if sample.name == "decisionmodel_stack_operations_total"
+    }
+    (unheeded,) = re.findall(r'result!~"([^"]*)"', alerts()["StackOperationsFailing"]["expr"])
+    assert set(unheeded.split("|")) == counted
+
+
 def test_there_are_no_other_alerts_and_no_runbooks_without_a_place() -> None:
-    assert len(alerts()) == 9
+    assert len(alerts()) == 10
     rule = one("PrometheusRule", prometheusRule={"enabled": True})
     assert all("runbook_url" not in alert["annotations"] for alert in rule["spec"]["groups"][0]["rules"])
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 from pydantic.alias_generators import to_camel
 
+from api.descriptions import field_descriptions
 from policy import RULES, Rule, read_configuration
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "policy.md"
@@ -22,8 +23,9 @@ def section(rule: Rule) -> str:
         f"What to do: {rule.remedy}",
         f"Level: {rule.level}.",
     ]
+    meanings = field_descriptions(rule.settings)
     rows = [
-        f"| `{to_camel(name)}` | `{json.dumps(field.get_default())}` | {' '.join((field.description or '').split())} |"
+        f"| `{to_camel(name)}` | `{json.dumps(field.get_default())}` | {' '.join(meanings[name].split())} |"
         for name, field in rule.settings.model_fields.items()
         if name != "level"
     ]

@@ -87,6 +87,13 @@ def test_every_rule_is_a_policy_with_its_level(pack: Any) -> None:
     assert info.name == "decisionmodel"
 
 
+def test_every_parameter_comes_with_its_meaning(pack: Any) -> None:
+    info = pack.GetAnalyzerInfo(Empty())
+    parameters = [dict(each) for policy in info.policies for each in policy.configSchema.properties.values()]
+    assert parameters
+    assert [parameter for parameter in parameters if not parameter.get("description")] == []
+
+
 def test_objects_in_order_pass(pack: Any) -> None:
     for manifest in [model(replicas=2), *objects()]:
         assert analyzed(pack, manifest) == {}

@@ -56,7 +56,7 @@ PROGRAMS = {
             executable="pulumi",
             package="github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
             stamps=(("github.com/pulumi/pulumi/sdk/v3/go/common/version.Version", _PULUMI),),
-            minutes=5,
+            minutes=6,
         ),
         Program(
             name="kubernetes-provider",
@@ -81,9 +81,9 @@ PROGRAMS = {
                 ("k8s.io/client-go/pkg/version.gitVersion", _KUBERNETES),
             ),
             components=("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet"),
-            minutes=5,
+            minutes=6,
         ),
-        Program(name="coredns", version=_COREDNS, executable="coredns", minutes=1),
+        Program(name="coredns", version=_COREDNS, executable="coredns", minutes=2),
     )
 }
 

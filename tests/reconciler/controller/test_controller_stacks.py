@@ -426,9 +426,9 @@ async def test_who_undoes_every_repair_is_told_of_and_costs_ever_less(bed: Bed) 
     """As an autoscaler of the Deployment does."""
     revision = await bed.rolled_out()
     before = len(bed.driver.performed)
-    for _ in range(100):
+    for _ in range(40):
         bed.edit(DEPLOYMENTS, f"router-{revision}", set_replicas)
-        await bed.advance(10)
+        await bed.advance(25)
     assert 5 < len(bed.driver.performed) - before < 12
     status, reason, message = bed.condition("Degraded")
     assert (status, reason) == ("True", "StackFailed")
