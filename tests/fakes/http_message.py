@@ -37,15 +37,15 @@ class Request:
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request | None:
-    """Read one request, None when the client closed the connection."""
+    """Read one request, None when the client left before its end."""
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    except asyncio.IncompleteReadError:
+        first, *lines = head.strip().split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        content = await reader.readexactly(int(headers.get("content-length", "0")))
+    except (ConnectionError, asyncio.IncompleteReadError):
         return None
-    first, *lines = head.strip().split("\r\n")
     method, url, _ = first.split(" ")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    content = await reader.readexactly(int(headers.get("content-length", "0")))
     parts = urlsplit(url)
     body = json.loads(content) if content else None
     return Request(method, unquote(parts.path), dict(parse_qsl(parts.query)), headers, body)

@@ -79,12 +79,15 @@ class Runtimes:
         self.by_address[address] = runtime
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with contextlib.closing(writer):
+            # A client that leaves before its answer is everyday here.
+            with contextlib.closing(writer), contextlib.suppress(ConnectionError):
                 request = await read_request(reader)
                 if request is not None and runtime.hangs and request.path == "/api/decide":
                     self.hanging += 1
-                    await reader.read()
-                    self.hanging -= 1
+                    try:
+                        await reader.read()
+                    finally:
+                        self.hanging -= 1
                 elif request is not None:
                     status, body = runtime.answer(request)
                     await send(request, writer, status, json.dumps(body).encode(), ("Connection: close",))
