@@ -43,7 +43,7 @@ class Loopback:
                 await reader.read()
             else:
                 writer.write(answer)
-        except asyncio.IncompleteReadError:
+        except (ConnectionError, asyncio.IncompleteReadError):
             """The client gave up before it had sent all of its request."""
         finally:
             writer.close()
