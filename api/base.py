@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, GetJsonSchemaHandler, PlainSerializer, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import AwareDatetime, ConfigDict, GetJsonSchemaHandler, PlainSerializer, model_validator
 
-from api.descriptions import describe_fields
+from api.frozen import FrozenModel
 from api.rules import VALIDATIONS_KEYWORD, Rule
 
 if TYPE_CHECKING:
@@ -24,23 +23,14 @@ Timestamp = Annotated[AwareDatetime, PlainSerializer(_whole_seconds, return_type
 """A moment with a time zone; written as Kubernetes does, in UTC and whole seconds."""
 
 
-class ApiModel(BaseModel):
+class ApiModel(FrozenModel):
     """A frozen value that speaks the API's JSON.
 
     Reading ignores unknown fields, as the API server prunes them, and takes an explicit null for an absent field, as
     templating tools render it. Maps inside are ordinary dictionaries: treat them as frozen too.
     """
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="ignore",
-        alias_generator=to_camel,
-        validate_by_alias=True,
-        validate_by_name=True,
-        serialize_by_alias=True,
-        # A start pays for the models that it reads, and not for all there are.
-        defer_build=True,
-    )
+    model_config = ConfigDict(extra="ignore", serialize_by_alias=True)
 
     rules: ClassVar[tuple[Rule, ...]] = ()
 
@@ -59,7 +49,7 @@ class ApiModel(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        described = describe_fields(cls, schema, handler)
+        described = super().__get_pydantic_json_schema__(schema, handler)
         if cls.rules:
             target = handler.resolve_ref_schema(described)
             target[VALIDATIONS_KEYWORD] = [rule.keyword() for rule in cls.rules]

@@ -7,25 +7,12 @@ tells them.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import textwrap
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, GetJsonSchemaHandler
-
-if TYPE_CHECKING:
-    from pydantic.json_schema import JsonSchemaValue
-    from pydantic_core import CoreSchema
-
-
-def describe_fields(model: type[BaseModel], schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-    """Return the JSON schema of a model with its fields described; for its `__get_pydantic_json_schema__`."""
-    described = handler(schema)
-    properties = handler.resolve_ref_schema(described).get("properties", {})
-    for name, text in field_descriptions(model).items():
-        properties[model.model_fields[name].alias]["description"] = text
-    return described
+from pydantic import BaseModel
 
 
 def field_descriptions(model: type[BaseModel]) -> dict[str, str]:
@@ -37,6 +24,7 @@ def field_descriptions(model: type[BaseModel]) -> dict[str, str]:
     return {name: text for name, text in described.items() if name in model.model_fields}
 
 
+@functools.cache
 def _texts_below(cls: type) -> dict[str, str]:
     source = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     body = next(definition.body for definition in source.body if isinstance(definition, ast.ClassDef))

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict
 
-from api.descriptions import describe_fields
+from api.frozen import FrozenModel
 from policy.navigation import JsonObject, Path
-
-if TYPE_CHECKING:
-    from pydantic.json_schema import JsonSchemaValue
-    from pydantic_core import CoreSchema
 
 
 class Level(StrEnum):
@@ -29,25 +24,13 @@ class Level(StrEnum):
     """The rule does not run."""
 
 
-class Settings(BaseModel):
+class Settings(FrozenModel):
     """What may be configured for every rule; rules with parameters extend it."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        alias_generator=to_camel,
-        validate_by_alias=True,
-        validate_by_name=True,
-        # A start pays for the models that it reads, and not for all there are.
-        defer_build=True,
-    )
+    model_config = ConfigDict(extra="forbid")
 
     level: Level | None = None
     """Unset means the rule's own level."""
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return describe_fields(cls, schema, handler)
 
 
 class Problem(NamedTuple):

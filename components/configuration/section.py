@@ -8,27 +8,19 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     StringConstraints,
     ValidatorFunctionWrapHandler,
 )
-from pydantic.alias_generators import to_camel
+
+from api.frozen import FrozenModel
 
 
-class Section(BaseModel):
+class Section(FrozenModel):
     """A frozen group of keys; a key that it does not have is refused."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        alias_generator=to_camel,
-        validate_by_alias=True,
-        validate_by_name=True,
-        # A program pays for what its environment configures, and not for all there is.
-        defer_build=True,
-    )
+    model_config = ConfigDict(extra="forbid")
 
 
 def _from_json(value: Any) -> Any:

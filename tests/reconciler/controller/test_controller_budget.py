@@ -137,12 +137,16 @@ def start_with_one_slot(bed: Bed) -> Bed:
     return bed
 
 
-@pytest.mark.anyio
-async def test_one_rollout_at_a_time_in_order_of_arrival(idle_bed: Bed) -> None:
-    bed = start_with_one_slot(idle_bed)
+async def declare_in_turn(bed: Bed) -> None:
     for name in ("router", "second", "third"):
         bed.declare(name)
         await bed.advance(5)
+
+
+@pytest.mark.anyio
+async def test_one_rollout_at_a_time_in_order_of_arrival(idle_bed: Bed) -> None:
+    bed = start_with_one_slot(idle_bed)
+    await declare_in_turn(bed)
     assert phases(bed) == ["Caching", "Pending", "Pending"]
     assert len(bed.children) == 2
     bed.kubelet.prefetch = lambda _: None
@@ -155,9 +159,7 @@ async def test_one_rollout_at_a_time_in_order_of_arrival(idle_bed: Bed) -> None:
 @pytest.mark.anyio
 async def test_a_rollout_that_can_no_longer_be_read_gives_its_slot_to_the_next(idle_bed: Bed) -> None:
     bed = start_with_one_slot(idle_bed)
-    for name in ("router", "second", "third"):
-        bed.declare(name)
-        await bed.advance(5)
+    await declare_in_turn(bed)
     bed.declare("router", replicas="many")
     await bed.advance(61)
     await bed.advance(61)

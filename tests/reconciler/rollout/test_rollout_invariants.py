@@ -135,5 +135,5 @@ class Rollouts(RuleBasedStateMachine):
         assert self.world.service == (stable.hash if stable else None)
 
 
-Rollouts.TestCase.settings = settings(stateful_step_count=30)
+Rollouts.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
 TestRollouts = Rollouts.TestCase
