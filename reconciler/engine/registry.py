@@ -17,6 +17,7 @@ from reconciler.engine.bodies import BodyTooLarge, read_body
 from reconciler.engine.errors import ProxyUnusable, ResolveFailed, TagNotFound, TrustUnusable
 from reconciler.engine.names import ModelName
 from reconciler.engine.registry_policy import RegistryPolicy, check_allowed
+from reconciler.http_client import open_client
 
 MANIFEST_LIMIT: Final = 1 << 20
 """Bytes of a manifest; real ones have a few thousand."""
@@ -27,7 +28,8 @@ _PAUSES_SECONDS: Final = (0.1, 0.4)
 _LONGEST_RETRY_AFTER_SECONDS: Final = 30
 _MAXIMUM_REDIRECTS: Final = 10
 _TIMEOUTS: Final = httpx2.Timeout(connect=10.0, read=30.0, write=10.0, pool=10.0)
-_LIMITS: Final = httpx2.Limits(keepalive_expiry=90.0)
+# A connection is for one request: what else a registry has put on it can be no other model's answer.
+_LIMITS: Final = httpx2.Limits(max_connections=100, max_keepalive_connections=0)
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _LONGEST_QUOTE: Final = 200
 
@@ -86,14 +88,14 @@ class RegistryClient:
         self._sleep = sleep
         self._clock = clock
         try:
-            self._http = httpx2.AsyncClient(timeout=_TIMEOUTS, limits=_LIMITS, follow_redirects=False, trust_env=True)
+            self._http = open_client(timeout=_TIMEOUTS, limits=_LIMITS, trust_env=True)
         except (ImportError, ValueError, httpx2.InvalidURL):
             raise ProxyUnusable from None
         except OSError as error:
             raise TrustUnusable(error.strerror or str(error)) from None
 
     async def aclose(self) -> None:
-        """Close the connections that are kept alive."""
+        """Release the client's resources."""
         await self._http.aclose()
 
     async def resolve(self, name: ModelName) -> ResolvedManifest:

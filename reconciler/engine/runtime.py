@@ -22,6 +22,7 @@ from reconciler.engine.bodies import BodyTooLarge, read_body
 from reconciler.engine.decisions import Answer, Enquiry, parse_answers
 from reconciler.engine.errors import MalformedAnswer, RuntimeRejected, RuntimeUnauthorized, RuntimeUnreachable
 from reconciler.engine.gate import LoadedModel
+from reconciler.http_client import open_client
 
 WARM_UP_SECONDS: Final = 120.0
 INSPECTION_SECONDS: Final = 5.0
@@ -80,12 +81,12 @@ class RuntimeClient:
     def __init__(self, *, port: int = keys.RUNTIME_PORT, inspections_at_once: int = _INSPECTIONS_AT_ONCE) -> None:
         self._port = port
         self._slots = asyncio.Semaphore(inspections_at_once)
-        self._http = httpx2.AsyncClient(
+        self._http = open_client(
             trust_env=False,
             # Pods speak plain HTTP: a context that trusts nobody saves reading the certificates of everybody.
             verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            follow_redirects=False,
             timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
+            # Addresses of Pods are used again: a connection is for one call, or an answer could reach another model.
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
         )
 

@@ -15,6 +15,7 @@ from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.core.exceptions import ConfigError as CredentialError
 
+from reconciler.http_client import open_client
 from reconciler.kernel.errors import KernelError
 
 __all__ = [
@@ -87,7 +88,7 @@ def _open(configuration: SingleConfig, user_agent: str, **options: Any) -> httpx
     if user is None:
         raise ConfigurationError(f"context {configuration.context_name} names no user")
     try:
-        return httpx2.AsyncClient(
+        return open_client(
             base_url=configuration.cluster.server,
             verify=verify_cluster(configuration.cluster, user, configuration.abs_file, trust_env=False),
             auth=user_auth(user),
