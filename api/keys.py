@@ -25,6 +25,8 @@ DATASET_LABEL: Final = f"{GROUP}/eval-dataset"
 DOWNLOAD_TOKEN_LABEL: Final = f"{GROUP}/download-token"
 CAPABILITY_GRANTED: Final = "true"
 """The value by which one of the three labels above opens a Secret for that one use (spec section 8.4)."""
+CAPABILITY_SEPARATOR: Final = "_"
+"""Between the names of DecisionModels in such a value, which then opens the Secret to these alone. No name has one."""
 
 RETRY_ANNOTATION: Final = f"{GROUP}/retry"
 PROMOTE_ANNOTATION: Final = f"{GROUP}/promote"

@@ -9,6 +9,7 @@ from api.keys import API_KEY_LABEL, CAPABILITY_GRANTED, DATASET_LABEL, DOWNLOAD_
 from policy.navigation import JsonObject, Path, at, mapping, text
 from policy.objects import DECISION_MODEL, kind_of, labels_of, namespace_of, pods
 from policy.rule import Level, Problem, Rule, Settings, Subject
+from reconciler.engine.api_key import is_open_to
 
 _REFERENCES: Final[Mapping[Path, str]] = {
     ("spec", "auth", "apiKeySecretRef"): API_KEY_LABEL,
@@ -41,12 +42,13 @@ def _selects(selector: Any, labels: JsonObject) -> bool:
 
 
 def _secrets_labelled(subject: Subject, _: Settings) -> Iterator[Problem]:
+    model = text(at(subject.object, "metadata", "name"))
     for path, label in _REFERENCES.items():
         name = text(at(subject.object, *map(str, path), "name"))
         for secret in _of_kind([*subject.peers], "Secret"):
             same = at(secret, "metadata", "name") == name and namespace_of(secret) == namespace_of(subject.object)
-            if same and labels_of(at(secret, "metadata")).get(label) != CAPABILITY_GRANTED:
-                yield Problem(path, f'the Secret {name!r} lacks the label {label}: "{CAPABILITY_GRANTED}"')
+            if same and not is_open_to(text(at(secret, "metadata", "labels", label)), model):
+                yield Problem(path, f'the Secret {name!r} lacks the label {label}: "{CAPABILITY_GRANTED}" or "{model}"')
 
 
 RULES: Final = (

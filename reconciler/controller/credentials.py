@@ -34,7 +34,15 @@ class Credentials:
     """What the referenced Secrets gave: the API key, and what is wrong with them."""
 
     api_key: ApiKey | None = None
-    refusals: tuple[Refusal, ...] = ()
+    api_key_refusal: Refusal | None = None
+    """Why the spec's reference to an API key must not be rendered into anything new."""
+    token_refusal: Refusal | None = None
+    """The same of the download token."""
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Everything that is wrong, the API key first."""
+        return tuple(refusal for refusal in (self.api_key_refusal, self.token_refusal) if refusal is not None)
 
 
 async def read_credentials(client: KubernetesClient, model: DecisionModel) -> Credentials:
@@ -43,19 +51,16 @@ async def read_credentials(client: KubernetesClient, model: DecisionModel) -> Cr
     Raises:
         KubernetesError: The API server did not answer.
     """
-    spec = model.spec
-    api_key: ApiKey | None = None
-    refusals: list[Refusal] = []
+    spec, name = model.spec, model.metadata.name
+    api_key: ApiKey | Refusal | None = None
+    token_refusal: Refusal | None = None
     if reference := spec.auth.api_key_secret_ref:
-        found = _api_key(await _secret(client, model, reference), _secret_key(reference))
-        if isinstance(found, Refusal):
-            refusals.append(found)
-        else:
-            api_key = found
+        api_key = _api_key(await _secret(client, model, reference), _secret_key(reference), name)
     if token := spec.cache.download_token_secret_ref:
-        refusal = _token_refusal(await _secret(client, model, token), _secret_key(token))
-        refusals.extend([refusal] if refusal else [])
-    return Credentials(api_key=api_key, refusals=tuple(refusals))
+        token_refusal = _token_refusal(await _secret(client, model, token), _secret_key(token), name)
+    if isinstance(api_key, Refusal):
+        return Credentials(api_key_refusal=api_key, token_refusal=token_refusal)
+    return Credentials(api_key=api_key, token_refusal=token_refusal)
 
 
 async def _secret(client: KubernetesClient, model: DecisionModel, reference: KeyReference) -> KubernetesObject | None:
@@ -66,9 +71,9 @@ def _secret_key(reference: KeyReference) -> SecretKey:
     return SecretKey(name=reference.name, key=reference.key)
 
 
-def _api_key(secret: KubernetesObject | None, reference: SecretKey) -> ApiKey | Refusal:
+def _api_key(secret: KubernetesObject | None, reference: SecretKey, model: str) -> ApiKey | Refusal:
     try:
-        value = secret_value(secret, reference, SecretCapability.API_KEY)
+        value = secret_value(secret, reference, SecretCapability.API_KEY, model)
         key = bearer_key(value, reference)
     except SecretNotAllowed as error:
         return Refusal(reason=Reason.SECRET_NOT_ALLOWED, message=str(error))
@@ -78,9 +83,9 @@ def _api_key(secret: KubernetesObject | None, reference: SecretKey) -> ApiKey | 
     return ApiKey(value=key, checksum=key_checksum(uid, value), legacy_checksum=legacy_checksum(value))
 
 
-def _token_refusal(secret: KubernetesObject | None, reference: SecretKey) -> Refusal | None:
+def _token_refusal(secret: KubernetesObject | None, reference: SecretKey, model: str) -> Refusal | None:
     try:
-        secret_value(secret, reference, SecretCapability.DOWNLOAD_TOKEN)
+        secret_value(secret, reference, SecretCapability.DOWNLOAD_TOKEN, model)
     except SecretNotAllowed as error:
         return Refusal(reason=Reason.SECRET_NOT_ALLOWED, message=str(error))
     except SecretKeyInvalid as error:

@@ -42,7 +42,7 @@ async def read_dataset(
         return _from_config_map(await client.get(CONFIG_MAPS, namespace, key.name), key)
     if reference.secret_ref is not None:
         key = reference.secret_ref
-        return _from_secret(await client.get(SECRETS, namespace, key.name), key)
+        return _from_secret(await client.get(SECRETS, namespace, key.name), key, model.metadata.name)
     raise ValueError("the API admits no data set reference that is empty")
 
 
@@ -61,22 +61,23 @@ def _from_config_map(config_map: KubernetesObject | None, key: KeyReference) -> 
         return _missing_key("ConfigMap", key)
 
 
-def _from_secret(secret: KubernetesObject | None, key: KeyReference) -> DatasetContent | Refusal:
+def _from_secret(secret: KubernetesObject | None, key: KeyReference, model: str) -> DatasetContent | Refusal:
     if secret is None:
         return Refusal(reason=Reason.DATASET_NOT_FOUND, message=f"Secret {key.name} does not exist")
     reference = SecretKey(name=key.name, key=key.key)
     try:
-        return DatasetContent(content=secret_value(secret, reference, SecretCapability.DATASET))
+        return DatasetContent(content=secret_value(secret, reference, SecretCapability.DATASET, model))
     except SecretKeyInvalid:
         return _missing_key("Secret", key)
     except SecretNotAllowed as error:
-        return _by_deprecated_label(secret, reference) or Refusal(reason=Reason.SECRET_NOT_ALLOWED, message=str(error))
+        refusal = Refusal(reason=Reason.SECRET_NOT_ALLOWED, message=str(error))
+        return _by_deprecated_label(secret, reference, model) or refusal
 
 
-def _by_deprecated_label(secret: KubernetesObject, reference: SecretKey) -> DatasetContent | None:
+def _by_deprecated_label(secret: KubernetesObject, reference: SecretKey, model: str) -> DatasetContent | None:
     """Accept for one more release the label of API keys, which data sets shared before they had their own."""
     try:
-        content = secret_value(secret, reference, SecretCapability.API_KEY)
+        content = secret_value(secret, reference, SecretCapability.API_KEY, model)
     except (SecretKeyInvalid, SecretNotAllowed):
         return None
     return DatasetContent(content=content, by_deprecated_label=True)

@@ -120,6 +120,8 @@ class Gatherer:
                 *credentials.refusals,
                 *policy_refusals(model, resolution, children, self._settings),
             ),
+            api_key_refusal=credentials.api_key_refusal,
+            token_refusal=credentials.token_refusal,
             conflict=await self._conflict(model, children),
             revisions=self._revisions(model, children, resolution),
             service_selects=selected,

@@ -287,7 +287,8 @@ class Reconciler:
             children=gathered.children,
             seeded=await self._seeded(model, decision, gathered),
             api_key=gathered.credentials.api_key,
-            key_refused=_is_key_refused(model, gathered),
+            key_refused=gathered.credentials.api_key_refusal is not None,
+            token_refused=gathered.credentials.token_refusal is not None,
         )
         desired = desired_stack(model, decision.stack, surroundings)
         return self._with.stacks.converge(model, desired, gathered.children)
@@ -332,17 +333,13 @@ class Reconciler:
             self._record(obj, EventNote(reason=change.event, note=note))
 
 
-def _is_key_refused(model: DecisionModel, gathered: Gathered) -> bool:
-    return model.spec.auth.api_key_secret_ref is not None and gathered.credentials.api_key is None
-
-
 def _answering(model: DecisionModel, revision: str, gathered: Gathered) -> tuple[JsonObject, ...]:
     """Return the Pods of a revision that can be asked.
 
     Those that want a key which cannot be had teach nothing, and must not lose their gate to a missing Secret.
     """
     pods = serving_pods(gathered.children, model.metadata.uid, revision)
-    refused = _is_key_refused(model, gathered)
+    refused = gathered.credentials.api_key_refusal is not None
     return tuple(pod for pod in pods if not refused or api_key_of(pod["spec"]) is None)
 
 

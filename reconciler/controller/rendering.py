@@ -49,7 +49,9 @@ class Surroundings:
 
     `seeded` names the revisions whose manifest ConfigMap exists; `api_key` is None without a key, or when it cannot be
     read (what runs then keeps the checksum it has). With `key_refused` that is because no key can be had: then what
-    runs keeps its reference as well, for Pods that refer to a missing Secret do not start (spec section 8.3).
+    runs keeps its reference as well, for Pods that refer to a missing Secret do not start (spec section 8.3). Nothing
+    is made anew with a reference that was refused, whatever the plan says: neither a Deployment with the API key nor,
+    with `token_refused`, a Job with the download token.
     """
 
     settings: ControllerSettings
@@ -57,6 +59,7 @@ class Surroundings:
     seeded: frozenset[str] = field(default_factory=frozenset)
     api_key: ApiKey | None = None
     key_refused: bool = False
+    token_refused: bool = False
 
 
 def owner_of(model: DecisionModel) -> Owner:
@@ -81,10 +84,22 @@ def _revision(model: DecisionModel, owner: Owner, plan: RevisionPlan, around: Su
     return DesiredRevision(
         hash=name,
         store=_store(model, claim, recovering=plan.recovering, shared=shared),
-        prefetch=_prefetch(model, recipe, job, around) if plan.prefetch else None,
-        serving=_serving(_replicas(model, plan), recipe, deployment, claim, around) if plan.serve else None,
+        prefetch=_prefetch(model, recipe, job, around) if plan.prefetch and _may_prefetch(job, around) else None,
+        serving=(
+            _serving(_replicas(model, plan), recipe, deployment, claim, around)
+            if plan.serve and _may_serve(deployment, around)
+            else None
+        ),
         disruption_budget=plan.disruption_budget,
     )
+
+
+def _may_prefetch(job: JsonObject | None, around: Surroundings) -> bool:
+    return job is not None or not around.token_refused
+
+
+def _may_serve(deployment: JsonObject | None, around: Surroundings) -> bool:
+    return deployment is not None or not around.key_refused
 
 
 def _recipe(model: DecisionModel, revision: RevisionStatus, settings: ControllerSettings) -> RevisionRecipe:
@@ -142,6 +157,9 @@ def _store(model: DecisionModel, claim: JsonObject | None, *, recovering: bool, 
 def _prefetch(model: DecisionModel, recipe: RevisionRecipe, job: JsonObject | None, around: Surroundings) -> Prefetch:
     deadline = int(model.spec.rollout.timeouts.caching_timeout.total_seconds())
     seeded = recipe.hash in around.seeded
+    if around.token_refused:
+        # The Job that is there keeps its own spec; one that goes in this moment must not come back with the token.
+        recipe = replace(recipe, download_token=None)
     if job is not None:
         # A Job is what it was when it was created.
         deadline = job["spec"].get("activeDeadlineSeconds", deadline)

@@ -26,23 +26,37 @@ class SecretCapability(StrEnum):
     DOWNLOAD_TOKEN = keys.DOWNLOAD_TOKEN_LABEL
 
 
-def secret_value(secret: Mapping[str, Any] | None, reference: SecretKey, capability: SecretCapability) -> bytes:
+def is_open_to(label: str | None, model: str) -> bool:
+    """Whether a capability label's value opens its Secret to a DecisionModel: to all of them, or to it by name."""
+    if label is None:
+        return False
+    named = label.split(keys.CAPABILITY_SEPARATOR)
+    return label == keys.CAPABILITY_GRANTED or (bool(model) and model in named)
+
+
+def secret_value(
+    secret: Mapping[str, Any] | None, reference: SecretKey, capability: SecretCapability, model: str
+) -> bytes:
     """The value that `reference` names, if the Secret is open for this use.
 
     Args:
         secret: The Secret object as the API server returns it, None if there is none.
         reference: Which Secret and key were asked for.
         capability: What the value is wanted for.
+        model: Name of the DecisionModel that refers to it.
 
     Raises:
-        SecretNotAllowed: The capability label is missing.
+        SecretNotAllowed: The capability label is missing, or opens the Secret to other DecisionModels.
         SecretKeyInvalid: The Secret, the key or a decodable value is missing.
     """
     if secret is None:
         raise SecretKeyInvalid(f"Secret {reference.name} does not exist")
     labels = secret.get("metadata", {}).get("labels") or {}
-    if labels.get(capability) != keys.CAPABILITY_GRANTED:
-        raise SecretNotAllowed(f'Secret {reference.name} needs the label {capability}: "{keys.CAPABILITY_GRANTED}"')
+    if not is_open_to(labels.get(capability), model):
+        raise SecretNotAllowed(
+            f'Secret {reference.name} needs the label {capability}: "{keys.CAPABILITY_GRANTED}", or "{model}" for this'
+            " DecisionModel alone"
+        )
     encoded = (secret.get("data") or {}).get(reference.key)
     if encoded is None:
         raise SecretKeyInvalid(f"Secret {reference.name} has no key {reference.key}")

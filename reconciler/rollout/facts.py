@@ -191,6 +191,10 @@ class Facts:
     preflight: Refusal | None = None
     resolution: Resolution = None
     refusals: tuple[Refusal, ...] = ()
+    api_key_refusal: Refusal | None = None
+    """Also among `refusals`: no Deployment is made anew with the reference to the API key."""
+    token_refusal: Refusal | None = None
+    """Also among `refusals`: no Job is made anew with the reference to the download token."""
     conflict: str | None = None
     revisions: Mapping[str, RevisionFacts] = field(default_factory=dict)
     service_selects: str | None = None

@@ -129,7 +129,11 @@ def describe_pods(draft: Draft, stable: RevisionStatus) -> bool:
 
 def describe_refusals(draft: Draft) -> None:
     """Report what keeps the platform from acting on the spec although the stable serves (spec section 5.4)."""
-    if draft.facts.refusals:
+    withheld, stable = draft.facts.api_key_refusal, draft.stable
+    if withheld is not None and stable is not None and not draft.facts.of(stable).serving.exists:
+        message = f"the Deployment of revision {stable.hash} is gone, and waits for the API key: {withheld.message}"
+        draft.degrade(withheld.reason, message)
+    elif draft.facts.refusals:
         first = draft.facts.refusals[0]
         draft.degrade(first.reason, first.message)
 

@@ -12,7 +12,7 @@ from api.status import RevisionStatus, StoreRecovery
 from components import names
 from reconciler.rollout import timing
 from reconciler.rollout.draft import Draft
-from reconciler.rollout.facts import PrefetchFacts, PrefetchState, RevisionFacts, StoreState
+from reconciler.rollout.facts import PrefetchFacts, PrefetchState, Refusal, RevisionFacts, StoreState
 
 ATTEMPTS = 3
 
@@ -86,6 +86,8 @@ def _refill(draft: Draft, stable: RevisionStatus, facts: RevisionFacts) -> float
         _count_failure(draft, facts.prefetch)
     if _exhausted(draft):
         return _give_up(draft, stable)
+    if draft.facts.token_refusal is not None and facts.prefetch.state is not PrefetchState.RUNNING:
+        return _wait_for_token(draft, stable, draft.facts.token_refusal)
     if draft.degrade(Reason.STORE_LOST, "the store is gone; it is created again and refilled"):
         draft.event(EventReason.STORE_LOST, f"the store of revision {stable.hash} is gone and is refilled")
     if not marked:
@@ -94,6 +96,14 @@ def _refill(draft: Draft, stable: RevisionStatus, facts: RevisionFacts) -> float
         return timing.RECHECK_PROGRESS
     draft.discard(facts.prefetch.uid)
     return timing.RECHECK_LOST_STORE
+
+
+def _wait_for_token(draft: Draft, stable: RevisionStatus, refusal: Refusal) -> float:
+    """Nothing is refilled with a token that was refused: a Job that has failed stays until there is another."""
+    message = f"the store is gone, and its recovery waits for the download token: {refusal.reason}: {refusal.message}"
+    if draft.degrade(Reason.STORE_LOST, message):
+        draft.event(EventReason.STORE_LOST, f"revision {stable.hash}: {message}")
+    return timing.RECHECK_REFUSED
 
 
 def _give_up(draft: Draft, stable: RevisionStatus) -> float:

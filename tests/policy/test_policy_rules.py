@@ -406,10 +406,12 @@ def test_a_referenced_secret_needs_the_label_of_its_use(spec: Any, label: str) -
     referring = model(**spec)
     (finding,) = found("secret-capability-label", referring, SECRET)
     assert label in finding.message
-    wrong = changed(SECRET, "metadata/labels", {label: True, "decisionmodel.io/other": "true"})
-    assert found("secret-capability-label", referring, wrong)
-    labelled = changed(SECRET, "metadata/labels", {label: "true"})
-    assert found("secret-capability-label", referring, labelled) == []
+    for value in (True, "other", ""):
+        wrong = changed(SECRET, "metadata/labels", {label: value, "decisionmodel.io/other": "true"})
+        assert found("secret-capability-label", referring, wrong)
+    for value in ("true", "laya", "other_laya"):
+        labelled = changed(SECRET, "metadata/labels", {label: value})
+        assert found("secret-capability-label", referring, labelled) == []
 
 
 def test_secrets_that_are_not_there_or_elsewhere_are_not_judged() -> None:

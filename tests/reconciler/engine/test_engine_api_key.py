@@ -16,6 +16,7 @@ from reconciler.engine.api_key import (
     KeyChecksums,
     SecretCapability,
     bearer_key,
+    is_open_to,
     key_checksum,
     legacy_checksum,
     next_checksums,
@@ -37,20 +38,42 @@ def encoded(value: bytes) -> str:
 
 def test_an_open_secret_yields_its_value() -> None:
     opened = secret({LABEL: "true"}, {"api": encoded(b"k\x00ey")})
-    assert secret_value(opened, REFERENCE, SecretCapability.API_KEY) == b"k\x00ey"
+    assert secret_value(opened, REFERENCE, SecretCapability.API_KEY, "router") == b"k\x00ey"
 
 
 @pytest.mark.parametrize("labels", [None, {}, {LABEL: "True"}, {"decisionmodel.io/eval-dataset": "true"}])
 def test_a_secret_without_the_label_stays_shut(labels: Any) -> None:
     with pytest.raises(SecretNotAllowed, match=LABEL):
-        secret_value(secret(labels, {"api": encoded(b"x")}), REFERENCE, SecretCapability.API_KEY)
+        secret_value(secret(labels, {"api": encoded(b"x")}), REFERENCE, SecretCapability.API_KEY, "router")
+
+
+@pytest.mark.parametrize(
+    ("label", "opens"),
+    [
+        ("true", True),
+        ("router", True),
+        ("other_router", True),
+        ("router_other", True),
+        ("router2", False),
+        ("other", False),
+        ("route_r", False),
+        ("true_other", False),
+        ("", False),
+    ],
+)
+def test_a_label_opens_a_secret_to_all_or_to_those_it_names(label: str, opens: bool) -> None:
+    assert is_open_to(label, "router") is opens
+
+
+def test_who_has_no_name_is_not_named() -> None:
+    assert not is_open_to("", "")
 
 
 def test_one_label_gives_one_right() -> None:
     opened = secret({"decisionmodel.io/download-token": "true"}, {"api": encoded(b"x")})
-    assert secret_value(opened, REFERENCE, SecretCapability.DOWNLOAD_TOKEN) == b"x"
+    assert secret_value(opened, REFERENCE, SecretCapability.DOWNLOAD_TOKEN, "router") == b"x"
     with pytest.raises(SecretNotAllowed):
-        secret_value(opened, REFERENCE, SecretCapability.API_KEY)
+        secret_value(opened, REFERENCE, SecretCapability.API_KEY, "router")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +87,7 @@ def test_one_label_gives_one_right() -> None:
 )
 def test_a_missing_value_is_named_without_what_is_there(found: Any) -> None:
     with pytest.raises(SecretKeyInvalid, match="keys") as error:
-        secret_value(found, REFERENCE, SecretCapability.API_KEY)
+        secret_value(found, REFERENCE, SecretCapability.API_KEY, "router")
     assert "s3cret" not in str(error.value)
 
 
