@@ -219,9 +219,12 @@ class Prober:
                 reference = ModelName.parse(target.expected.name).reference
                 await self._runtime.warm_up(address, reference, target.api_key, timeout_seconds=target.warm_up_seconds)
                 known.memory = replace(known.memory, warmed_up_for=_containers_ready_at(pod))
-            return await self._runtime.inspect(address, target.api_key)
+            inspection = await self._runtime.inspect(address, target.api_key)
         except RuntimeCallError as error:
             return error
+        # What another process has proved is proved again by what the runtime has in memory now.
+        known.memory = replace(known.memory, warmed_up_for=_containers_ready_at(pod))
+        return inspection
 
     async def _write(self, target: Target, pod: JsonObject, verdict: GateVerdict) -> KubernetesObject | None:
         """Write what the gate should say; return the Pod as it is now, None when it is gone or says so already."""
@@ -269,13 +272,7 @@ def _gate(pod: JsonObject) -> _Gate:
 
 
 def _needs_warm_up(known: _Known, pod: JsonObject) -> bool:
-    gate = _gate(pod)
-    return needs_warm_up(
-        known.memory,
-        gate_open=gate.is_open,
-        gate_changed_at=gate.changed_at,
-        containers_ready_at=_containers_ready_at(pod),
-    )
+    return needs_warm_up(known.memory, gate_open=_gate(pod).is_open, containers_ready_at=_containers_ready_at(pod))
 
 
 def _containers_ready_at(pod: JsonObject) -> datetime:

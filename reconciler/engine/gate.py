@@ -93,10 +93,10 @@ def judge(inspection: Inspection, expected: ExpectedModel) -> GateVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeMemory:
-    """What is remembered about one Pod between probes. Losing it costs one warm-up, never a wrong gate."""
+    """What is remembered about one Pod between probes. Losing it costs one inspection, never a wrong gate."""
 
     warmed_up_for: dt.datetime | None = None
-    """When the containers became ready whose memory the warm-up filled."""
+    """When the containers became ready whose memory holds the model, by the clock of their node."""
     failures: int = 0
     """Consecutive re-inspections of an open gate that taught nothing."""
 
@@ -129,20 +129,15 @@ def after_inspection(
     return Reinspection(memory=replace(memory, failures=0) if warm else ProbeMemory(), verdict=verdict)
 
 
-def needs_warm_up(
-    memory: ProbeMemory,
-    *,
-    gate_open: bool,
-    gate_changed_at: dt.datetime | None,
-    containers_ready_at: dt.datetime,
-) -> bool:
+def needs_warm_up(memory: ProbeMemory, *, gate_open: bool, containers_ready_at: dt.datetime) -> bool:
     """Whether the next probe has to load the model first: its containers were not yet warmed up since they started.
 
-    An open gate stands for a warm-up of the time it opened, even if nothing is remembered. Containers that became
-    ready later were restarted, so their memory is empty.
+    Only stamps of the Pod's own node are compared, and only for being the same: its clock may differ from everybody
+    else's, and may be set back. Of an open gate about which nothing is remembered the next inspection tells.
     """
-    warmed_up_for = memory.warmed_up_for or (gate_changed_at if gate_open else None)
-    return warmed_up_for is None or containers_ready_at > warmed_up_for
+    if memory.warmed_up_for is None:
+        return not gate_open
+    return containers_ready_at != memory.warmed_up_for
 
 
 def _entries_of(expected: ExpectedModel, models: tuple[LoadedModel, ...]) -> list[LoadedModel]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from api.keys import GATE
-from reconciler.controller.observation import conditions_of, controller_uid, is_true, terminating
+from reconciler.controller.observation import conditions_of, controller_uid, has_ended, is_true, terminating
 from reconciler.controller.watched import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS
 from reconciler.kernel.resources import Resource
 from tests.fakes.apiserver import FakeApiServer
@@ -43,6 +45,8 @@ class Kubelet:
         prefetch: How Jobs end, by name: None completes them, False leaves them running.
         starts_containers: Whether new Pods get containers and an address.
         runtime: Makes the runtime of a new Pod from its template; tests replace it to get a wrong one.
+        clock_ahead: By how many seconds the node's clock is ahead of everybody else's.
+        has_room: Whether new Pods can be scheduled.
     """
 
     def __init__(self, server: FakeApiServer, runtimes: Runtimes, clock: ManualClock) -> None:
@@ -51,6 +55,8 @@ class Kubelet:
         self.clock = clock
         self.prefetch: Callable[[str], Failed | bool | None] = lambda _: None
         self.starts_containers = True
+        self.clock_ahead = 0.0
+        self.has_room = True
         self.adjust: Callable[[FakeRuntime], object] = lambda _: None
         self._stores: dict[str, str] = {}
         self._seen = 0
@@ -80,8 +86,23 @@ class Kubelet:
         self.runtime_of(pod).loaded = None
         changed = json_copy(pod)
         changed["status"]["containerStatuses"] = [{"name": "ollaya", "restartCount": 1, "state": {"running": {}}}]
-        self._set_condition(changed, "ContainersReady", "True", since=self.clock.stamp())
+        self._set_condition(changed, "ContainersReady", "True", since=self._stamp())
         self._put(PODS, changed)
+
+    def evict(self, pod: Object) -> None:
+        """End a Pod as a node under pressure does: the object stays, in phase Failed, and nobody deletes it."""
+        changed = json_copy(pod)
+        ended = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+        conditions = [each for each in changed["status"].get("conditions", []) if each["type"] == GATE]
+        changed["status"] = {**ended, "podIP": changed["status"].get("podIP", ""), "conditions": conditions}
+        self._set_condition(changed, "DisruptionTarget", "True", since=self._stamp())
+        for type_ in ("ContainersReady", "Ready"):
+            self._set_condition(changed, type_, "False", since=self._stamp())
+        self._put(PODS, changed)
+
+    def _stamp(self) -> str:
+        """The time by the node's clock."""
+        return (self.clock.now() + timedelta(seconds=self.clock_ahead)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _all(self, resource: Resource) -> list[Object]:
         return self.server.objects(resource.api_version, resource.plural)
@@ -95,7 +116,9 @@ class Kubelet:
             return
         outcome = self.prefetch(job["metadata"]["name"])
         if outcome is False:
-            return
+            if not self._is_overdue(job):
+                return
+            outcome = Failed(reason="DeadlineExceeded", message="")
         if isinstance(outcome, Failed):
             self._put(PODS, self._failed_pod(job, outcome))
             ended = {"type": "Failed", "status": "True", "reason": outcome.reason}
@@ -105,6 +128,10 @@ class Kubelet:
             self._stores[claim] = environment_of(template)["EXPECT_DIGEST"]
             ended = {"type": "Complete", "status": "True"}
         self._put(JOBS, {**json_copy(job), "status": {"conditions": [ended]}})
+
+    def _is_overdue(self, job: Object) -> bool:
+        began = datetime.fromisoformat(job["metadata"]["creationTimestamp"])
+        return self.clock.now() - began >= timedelta(seconds=job["spec"]["activeDeadlineSeconds"])
 
     def _failed_pod(self, job: Object, outcome: Failed) -> Object:
         name = f"{job['metadata']['name']}-x"
@@ -138,12 +165,15 @@ class Kubelet:
         self._put(DEPLOYMENTS, {**json_copy(deployment), "status": status})
 
     async def _scale(self, replica_set: Object, replicas: int, template: Object) -> None:
-        name = replica_set["metadata"]["name"]
-        wanted = {f"{name}-{number}" for number in range(replicas)}
-        for pod in self._owned(PODS, replica_set):
-            if pod["metadata"]["name"] not in wanted:
-                self.server.remove("v1", "pods", *_key(pod))
-        for pod_name in sorted(wanted):
+        """As a ReplicaSet does: Pods that have ended neither count nor go, whatever it is scaled to."""
+        pods = self._owned(PODS, replica_set)
+        active = [pod for pod in pods if not has_ended(pod)]
+        for pod in active[replicas:]:
+            self.server.remove("v1", "pods", *_key(pod))
+        taken = {pod["metadata"]["name"] for pod in pods}
+        names = (f"{replica_set['metadata']['name']}-{number}" for number in itertools.count())
+        free = (name for name in names if name not in taken)
+        for pod_name in itertools.islice(free, max(0, replicas - len(active))):
             pod = self._child(replica_set, "ReplicaSet", pod_name, template["metadata"]["labels"])
             self._put_missing(PODS, {**pod, "kind": "Pod", "spec": json_copy(template["spec"])})
 
@@ -151,9 +181,20 @@ class Kubelet:
         if not self.starts_containers or "containers" not in pod.get("spec", {}) or pod.get("status", {}).get("podIP"):
             return
         changed = json_copy(pod)
+        if not self.has_room:
+            self._refuse(changed)
+            return
         changed["status"] = {"phase": "Running", "podIP": await self.runtimes.start(self._runtime(pod))}
-        self._set_condition(changed, "ContainersReady", "True", since=self.clock.stamp())
+        self._set_condition(changed, "ContainersReady", "True", since=self._stamp())
         self._put(PODS, changed)
+
+    def _refuse(self, pod: Object) -> None:
+        """Find no node for a Pod, as the scheduler says it."""
+        if "conditions" in pod.get("status", {}):
+            return
+        refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+        pod["status"] = {"phase": "Pending", "conditions": [refused]}
+        self._put(PODS, pod)
 
     def _runtime(self, pod: Object) -> FakeRuntime:
         environment = environment_of(pod)
@@ -177,14 +218,18 @@ class Kubelet:
     def _judge(self, pod: Object) -> None:
         """A Pod is ready once its containers and every gate of it are."""
         live = self.server.object("v1", "pods", *_key(pod))
-        if live is None or "readinessGates" not in live.get("spec", {}):
+        if (
+            live is None
+            or "readinessGates" not in live.get("spec", {})
+            or live.get("status", {}).get("phase") == "Failed"
+        ):
             return
         conditions = conditions_of(live)
         ready = is_true(conditions, "ContainersReady") and is_true(conditions, GATE)
         status = "True" if ready else "False"
         if conditions.get("Ready", {}).get("status") != status:
             changed = json_copy(live)
-            self._set_condition(changed, "Ready", status, since=self.clock.stamp())
+            self._set_condition(changed, "Ready", status, since=self._stamp())
             self._put(PODS, changed)
 
     def _set_condition(self, obj: Object, type_: str, status: str, *, since: str) -> None:

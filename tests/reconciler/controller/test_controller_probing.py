@@ -170,6 +170,44 @@ async def test_a_restarted_container_is_closed_before_it_is_loaded(bed: Bed) -> 
     assert runtime.calls == ["/api/decide", "/api/ps", "/api/decide", "/api/ps"]
 
 
+@pytest.mark.parametrize("ahead", [-600.0, -30.0, 30.0, 600.0])
+async def test_the_clock_of_a_node_closes_no_gate_when_another_process_takes_over(bed: Bed, ahead: float) -> None:
+    bed.kubelet.clock_ahead = ahead
+    await bed.rolled_out()
+    for _ in range(3):
+        await bed.restart()
+        await bed.advance(20)
+    assert [write.body["status"]["conditions"][0]["status"] for write in gate_writes(bed)] == ["True"]
+    assert bed.runtime.calls.count("/api/decide") == 1, "nothing was loaded again"
+    assert bed.status.phase == "Ready"
+
+
+@pytest.mark.parametrize("ahead", [-600.0, 600.0])
+async def test_containers_that_start_anew_while_no_process_looks_lose_their_gate(bed: Bed, ahead: float) -> None:
+    bed.kubelet.clock_ahead = ahead
+    await bed.rolled_out()
+    await bed.kill()
+    bed.clock.seconds += 30
+    bed.kubelet.restart(bed.pods[0])
+    bed.start()
+    await bed.settle()
+    assert bed.gate() == ("False", "ProbeError")
+    await bed.advance(4.1)
+    assert bed.gate() == ("True", "ModelReady")
+    assert bed.runtime.calls.count("/api/decide") == 2
+
+
+async def test_a_pod_that_has_ended_is_not_asked(bed: Bed) -> None:
+    await bed.rolled_out()
+    (pod,) = bed.pods
+    runtime = bed.runtime
+    bed.kubelet.evict(pod)
+    await bed.settle()
+    asked = len(runtime.calls)
+    await bed.advance(61)
+    assert len(runtime.calls) == asked
+
+
 async def test_a_pod_replaced_under_its_name_never_gets_the_others_proof(bed: Bed) -> None:
     """The Pod is replaced while its runtime is asked; the write names a UID that is gone."""
     replaced: list[str] = []
