@@ -40,6 +40,10 @@ def _discard_useless_job(draft: Draft, wanted: RevisionStatus) -> str:
     if _cached_elsewhere(facts):
         draft.discard(facts.prefetch.uid)
         return "the store that it filled is gone"
+    if facts.prefetch.expired and not _is_overdue(draft):
+        # It was given an earlier deadline than the spec grants by now.
+        draft.discard(facts.prefetch.uid)
+        return "its own deadline has passed, and timeouts.caching has not"
     if manifest.is_broken(draft, wanted):
         manifest.repair(draft, wanted)
         return "its manifest was broken"
@@ -84,7 +88,7 @@ def _announce_image(draft: Draft, wanted: RevisionStatus) -> None:
 
 
 def _cache(draft: Draft, wanted: RevisionStatus, message: str, *, terminating: bool = False) -> Decision:
-    if draft.has_outlasted(Phase.CACHING, draft.spec.rollout.timeouts.caching_timeout):
+    if _is_overdue(draft):
         return reject(draft, wanted, Reason.CACHE_TIMEOUT, f"the model was not cached in time: {message}")
     draft.enter(Phase.CACHING)
     if draft.condition(ConditionType.CACHED, Reason.CACHING, message, holds=False):
@@ -112,6 +116,10 @@ def _start(draft: Draft, wanted: RevisionStatus) -> Decision:
     if draft.condition(ConditionType.MODEL_READY, Reason.STARTING, message, holds=False):
         draft.event(EventReason.REVISION_STARTING, f"starting revision {wanted.hash}")
     return keep_going(draft, wanted, Reason.STARTING, (plan,), timing.RECHECK_PROGRESS)
+
+
+def _is_overdue(draft: Draft) -> bool:
+    return draft.has_outlasted(Phase.CACHING, draft.spec.rollout.timeouts.caching_timeout)
 
 
 def _caching_message(draft: Draft) -> str:

@@ -76,7 +76,8 @@ class PrefetchFacts:
     stale: bool = False
     """It is older than the store: what it did, it did to another one."""
     expired: bool = False
-    """It ended by its own deadline. To a candidate it counts as running: the caching deadline is the better reason."""
+    """It ended by its own deadline. To a candidate it counts as running: only the caching deadline ends that, and a Job
+    that was given an earlier one runs again."""
     failure: str = ""
     detail: str = ""
     permanent: bool = False
@@ -93,7 +94,7 @@ class ServingFacts:
 
     exists: bool = False
     pods: int = 0
-    """Pod objects of the Deployment, those that are terminating included."""
+    """Pods of the Deployment that run or can, those that are terminating included."""
     model_ready: int = 0
     """Pods whose gate is True and which the kubelet calls Ready, both as read from the API server."""
     rolling: bool = False

@@ -6,7 +6,8 @@ import base64
 
 import pytest
 
-from reconciler.controller.watched import CONFIG_MAPS, DEPLOYMENTS
+from reconciler.controller.observation import uid_of
+from reconciler.controller.watched import CONFIG_MAPS, DEPLOYMENTS, JOBS
 from reconciler.driver import OperationKind
 from tests.fakes.apiserver import Request
 from tests.reconciler.controller.bed import Bed
@@ -273,3 +274,32 @@ async def test_a_process_that_takes_over_describes_models_that_do_not_change(bed
     await bed.restart()
     assert bed.sample("decisionmodel_phase", phase="Ready") == 1.0
     assert bed.sample("decisionmodel_model_ready_replicas") == 1.0
+
+
+async def test_a_later_caching_deadline_reaches_a_job_that_was_given_an_earlier_one(bed: Bed) -> None:
+    bed.kubelet.prefetch = lambda _: False
+    bed.declare(rollout={"timeouts": {"caching": "5m"}})
+    await bed.settle()
+    first = uid_of(bed.objects(JOBS)[0])
+    await bed.advance(240)
+    bed.declare(rollout={"timeouts": {"caching": "1h"}})
+    await bed.settle()
+    await bed.advance(70)
+    (job,) = bed.objects(JOBS)
+    assert uid_of(job) != first
+    assert job["spec"]["activeDeadlineSeconds"] == 3600
+    assert bed.status.phase == "Caching"
+    bed.kubelet.prefetch = lambda _: None
+    await bed.settle()
+    assert bed.status.phase == "Ready"
+
+
+async def test_a_job_runs_into_its_deadline_once(bed: Bed) -> None:
+    bed.kubelet.prefetch = lambda _: False
+    bed.declare(rollout={"timeouts": {"caching": "5m"}})
+    await bed.settle()
+    first = uid_of(bed.objects(JOBS)[0])
+    await bed.advance(301)
+    assert bed.status.phase == "Failed"
+    assert bed.condition("Degraded")[1] == "CacheTimeout"
+    assert {uid_of(job) for job in bed.objects(JOBS)} <= {first}
