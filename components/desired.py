@@ -80,6 +80,8 @@ class Prefetch:
     script: str
     environment: tuple[EnvironmentVariable, ...]
     deadline_seconds: int
+    ignores_disruptions: bool = True
+    """Whether Pods that others end, as by an eviction, do not count as failures."""
     seeded: bool = False
     """Whether the revision's manifest ConfigMap is mounted as a read-only file."""
     prune: bool = False

@@ -32,7 +32,7 @@ def prefetch_job(owner: Owner, revision: DesiredRevision, prefetch: Prefetch, st
             "spec": {
                 "backoffLimit": _BACKOFF_LIMIT,
                 "activeDeadlineSeconds": prefetch.deadline_seconds,
-                "podFailurePolicy": {"rules": [_fail_at_once()]},
+                "podFailurePolicy": {"rules": _failure_rules(prefetch)},
                 "template": {
                     "metadata": {"labels": names.prefetch_pod_labels(owner.name, revision.hash)},
                     "spec": _pod_spec(owner, revision.hash, prefetch, store),
@@ -41,6 +41,15 @@ def prefetch_job(owner: Owner, revision: DesiredRevision, prefetch: Prefetch, st
         },
         depends_on=(store,),
     )
+
+
+def _failure_rules(prefetch: Prefetch) -> list[dict[str, Any]]:
+    """Return the rules, of which the first that matches counts: a Pod that is evicted may end with any exit code."""
+    return [_ignore_disruptions(), _fail_at_once()] if prefetch.ignores_disruptions else [_fail_at_once()]
+
+
+def _ignore_disruptions() -> dict[str, Any]:
+    return {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 
 
 def _fail_at_once() -> dict[str, Any]:

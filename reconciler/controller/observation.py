@@ -21,6 +21,8 @@ from reconciler.engine.workload import API_KEY_VARIABLE
 from reconciler.rollout import ClaimFacts, PrefetchFacts, PrefetchState, RevisionFacts, ServingFacts, StoreState
 
 _MISMATCHES = (Reason.DIGEST_MISMATCH, Reason.DEVICE_MISMATCH)
+_ENDED = ("Failed", "Succeeded")
+"""Phases of a Pod that no Pod ever leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +94,32 @@ def is_true(conditions: Mapping[str, Mapping[str, Any]], type_: str) -> bool:
     return conditions.get(type_, {}).get("status") == "True"
 
 
+def has_ended(pod: JsonObject) -> bool:
+    """Whether a Pod runs no more and never will: it holds neither memory nor a volume, however long it stays.
+
+    Evictions, shutdowns of nodes and refused admissions leave such Pods, and a ReplicaSet never deletes them.
+    """
+    return pod.get("status", {}).get("phase") in _ENDED
+
+
+def was_disrupted(pod: JsonObject) -> bool:
+    """Whether somebody else ends the Pod: an eviction, a preemption, a drain, a shutdown of its node."""
+    return is_true(conditions_of(pod), "DisruptionTarget")
+
+
 def serving_pods(children: Children, owner_uid: str, revision: str) -> Iterator[JsonObject]:
     """Yield the Pods that serve `revision` and are not terminating."""
     return (pod for pod in _pods_of(children, owner_uid, revision) if not terminating(pod))
 
 
 def _pods_of(children: Children, owner_uid: str, revision: str) -> Iterator[JsonObject]:
+    """Yield the Pods of `revision` that can run or still do, those that are terminating included."""
     deployments = {uid_of(obj) for obj in children.deployments if controller_uid(obj) == owner_uid}
     replica_sets = {uid_of(obj) for obj in children.replica_sets if controller_uid(obj) in deployments}
     for pod in children.pods:
-        if pod["metadata"].get("labels", {}).get(REVISION_LABEL) == revision and controller_uid(pod) in replica_sets:
+        if has_ended(pod) or pod["metadata"].get("labels", {}).get(REVISION_LABEL) != revision:
+            continue
+        if controller_uid(pod) in replica_sets:
             yield pod
 
 
@@ -206,6 +224,12 @@ def _prefetch_facts(job: JsonObject | None, children: Children) -> PrefetchFacts
     )
 
 
+def ignores_disruptions(job: JsonObject) -> bool:
+    """Whether a prefetch Job tries again after evictions without end; those of earlier versions count each one."""
+    rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or ()
+    return any(rule.get("onPodConditions") for rule in rules)
+
+
 def is_seeded(job: JsonObject, config_map: str) -> bool:
     """Whether a prefetch Job was given the manifest that `config_map` keeps."""
     volumes = job["spec"]["template"]["spec"].get("volumes") or ()
@@ -213,13 +237,14 @@ def is_seeded(job: JsonObject, config_map: str) -> bool:
 
 
 def _last_termination(job: JsonObject, pods: Iterable[JsonObject]) -> tuple[str, int | None]:
-    """Return termination message and exit code of the Job's newest failed Pod."""
+    """Return termination message and exit code of the Job's newest Pod that failed by itself."""
     failed = [
         pod
         for pod in pods
         if PREFETCH_REVISION_LABEL in pod["metadata"].get("labels", {})
         and controller_uid(pod) == uid_of(job)
         and pod.get("status", {}).get("phase") == "Failed"
+        and not was_disrupted(pod)
     ]
     for pod in sorted(failed, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), reverse=True):
         for status in pod["status"].get("containerStatuses") or ():

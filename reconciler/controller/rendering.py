@@ -31,6 +31,7 @@ from reconciler.controller.observation import (
     Children,
     api_key_of,
     claim_of,
+    ignores_disruptions,
     is_seeded,
     named,
     terminating,
@@ -164,7 +165,8 @@ def _prefetch(model: DecisionModel, recipe: RevisionRecipe, job: JsonObject | No
         # A Job is what it was when it was created.
         deadline = job["spec"].get("activeDeadlineSeconds", deadline)
         seeded = is_seeded(job, names.manifest_config_map(model.metadata.name, recipe.hash))
-    return prefetch(recipe, deadline_seconds=deadline, seeded=seeded, proxy=around.settings.proxy)
+    rendered = prefetch(recipe, deadline_seconds=deadline, seeded=seeded, proxy=around.settings.proxy)
+    return rendered if job is None else replace(rendered, ignores_disruptions=ignores_disruptions(job))
 
 
 def _replicas(model: DecisionModel, plan: RevisionPlan) -> int:

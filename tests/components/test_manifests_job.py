@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from components import paths
@@ -38,20 +39,29 @@ def test_its_pods_never_match_the_selector_of_a_service() -> None:
     assert labels == {"decisionmodel.io/name": "laya", "decisionmodel.io/prefetch-revision": REVISION}
 
 
+FAIL_AT_ONCE = {
+    "action": "FailJob",
+    "onExitCodes": {"containerName": "prefetch", "operator": "In", "values": [3, 4, 5, 6]},
+}
+IGNORE_DISRUPTIONS = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
 def test_attempts_and_time_are_bounded_and_permanent_failures_end_it() -> None:
     spec = job()["spec"]
     assert spec["backoffLimit"] == 4
     assert spec["activeDeadlineSeconds"] == 1800
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
-    assert spec["podFailurePolicy"] == {
-        "rules": [
-            {
-                "action": "FailJob",
-                "onExitCodes": {"containerName": "prefetch", "operator": "In", "values": [3, 4, 5, 6]},
-            }
-        ]
-    }
+    assert FAIL_AT_ONCE in spec["podFailurePolicy"]["rules"]
     assert "ttlSecondsAfterFinished" not in spec
+
+
+def test_a_pod_that_is_evicted_counts_as_no_failure_whatever_it_ended_with() -> None:
+    assert job()["spec"]["podFailurePolicy"]["rules"] == [IGNORE_DISRUPTIONS, FAIL_AT_ONCE], "the first that matches"
+
+
+def test_a_job_of_an_earlier_version_keeps_the_policy_it_was_made_with() -> None:
+    made = rendered(stack(prefetch=replace(PREFETCH, ignores_disruptions=False)), "Job")
+    assert made["spec"]["podFailurePolicy"] == {"rules": [FAIL_AT_ONCE]}
 
 
 def test_its_container_runs_the_script_with_fixed_resources() -> None:

@@ -53,6 +53,24 @@ def test_a_pod_counts_only_with_the_whole_chain_of_owners_behind_it() -> None:
 
 
 GATE = "decisionmodel.io/model-ready"
+CRASHED = [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_has_ended_holds_nothing_and_says_nothing(phase: str) -> None:
+    said = [condition(GATE, "False", "DigestMismatch"), condition("Ready")]
+    children = serving(pod(phase=phase, conditions=said, containerStatuses=CRASHED))
+    assert counted(children) == 0
+    facts = revision_facts(children, "router", "u", REVISION).serving
+    assert (facts.pods, facts.model_ready, facts.mismatched_gates, facts.crash_looping) == (0, 0, (), False)
+    proved = serving(pod(phase=phase, conditions=[condition(GATE), condition("Ready")]))
+    assert revision_facts(proved, "router", "u", REVISION).serving.model_ready == 0
+
+
+def test_a_pod_that_terminates_still_holds_its_memory_and_its_volume() -> None:
+    going = pod(phase="Running")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert revision_facts(serving(going), "router", "u", REVISION).serving.pods == 1
 
 
 @pytest.mark.parametrize(
@@ -142,6 +160,17 @@ def test_a_failure_is_read_from_the_newest_pod_of_the_job_itself() -> None:
     )
     facts = revision_facts(Children(jobs=failed.jobs, pods=pods), "router", "u", REVISION).prefetch
     assert (facts.failure, facts.detail, facts.permanent) == ("UpstreamTagMoved", "now abc", True)
+
+
+def test_a_failure_is_not_read_from_a_pod_that_was_evicted() -> None:
+    failed = job(condition("Failed", reason="BackoffLimitExceeded"))
+    evicted = prefetch_pod("2026-01-01T00:00:03Z", 137, "reason: ModelNotFound")
+    evicted["status"]["conditions"] = [condition("DisruptionTarget", reason="TerminationByKubelet")]
+    own = prefetch_pod("2026-01-01T00:00:01Z", 1, "reason: Transient\ndetail: connection reset")
+    facts = revision_facts(Children(jobs=failed.jobs, pods=(evicted, own)), "router", "u", REVISION).prefetch
+    assert (facts.failure, facts.detail, facts.permanent) == ("Transient", "connection reset", False)
+    alone = revision_facts(Children(jobs=failed.jobs, pods=(evicted,)), "router", "u", REVISION).prefetch
+    assert (alone.failure, alone.permanent) == ("Transient", False)
 
 
 def test_a_failure_that_left_no_pod_may_pass() -> None:

@@ -9,6 +9,7 @@ import pytest
 from reconciler.controller.watched import CLAIMS, CONFIG_MAPS, DEPLOYMENTS
 from tests.reconciler.controller.bed import Bed
 from tests.reconciler.controller.kubelet import Failed
+from tests.reconciler.controller.runtimes import FakeRuntime
 
 pytestmark = pytest.mark.anyio
 
@@ -82,3 +83,35 @@ async def test_a_reconciler_that_dies_in_the_middle_of_a_rollback_ends_it(bed: B
     assert bed.status.phase == "RolledBack"
     assert bed.selected == first
     assert replicas(bed) == {f"router-{first}": 1}
+
+
+async def test_an_evicted_pod_that_nobody_cleans_up_holds_no_room(bed: Bed) -> None:
+    first = await bed.rolled_out(**RECREATE)
+    bed.kubelet.evict(bed.pods[0])
+    await bed.settle()
+    await bed.advance(5)
+    assert bed.status.phase == "Ready", "another Pod took its place"
+    assert len(bed.pods) == 2
+
+    bed.declare(model="laya:multilingual", **RECREATE)
+    await bed.settle()
+    assert bed.selected not in (first, None)
+    assert bed.status.phase == "Ready"
+
+
+async def test_neither_does_it_on_the_way_back(bed: Bed) -> None:
+    first, second = await promoted(bed)
+    (evicted,) = bed.pods
+
+    def turn_bad_once(runtime: FakeRuntime) -> None:
+        runtime.device = "metal"
+        bed.kubelet.adjust = lambda _: None
+
+    bed.kubelet.adjust = turn_bad_once
+    bed.kubelet.evict(evicted)
+    await bed.settle()
+    await bed.advance(5)
+    assert bed.status.phase == "RolledBack"
+    assert bed.selected == first
+    assert replicas(bed) == {f"router-{first}": 1}
+    assert second not in str(bed.children)

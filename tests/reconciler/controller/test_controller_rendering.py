@@ -132,5 +132,18 @@ def test_a_job_is_seeded_when_it_is_made_and_stays_what_it_was() -> None:
     assert (later.prefetch.seeded, later.prefetch.deadline_seconds) == (True, 300)
 
 
+def test_a_job_of_an_earlier_version_keeps_its_failure_policy() -> None:
+    of, live = model(), running(model())
+    again = desired(of, replace(AROUND, children=live))
+    (job,) = live.jobs
+    job["spec"]["podFailurePolicy"]["rules"] = [
+        rule for rule in job["spec"]["podFailurePolicy"]["rules"] if rule["action"] == "FailJob"
+    ]
+    earlier = desired(of, replace(AROUND, children=live))
+    assert again.prefetch is not None
+    assert earlier.prefetch is not None
+    assert (again.prefetch.ignores_disruptions, earlier.prefetch.ignores_disruptions) == (True, False)
+
+
 def test_a_key_shows_in_no_representation() -> None:
     assert "secret-value" not in repr(replace(AROUND, api_key=replace(KEY, value="secret-value")))
