@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -63,7 +63,7 @@ def gate(situation: Situation) -> Gate:
         dataset=Policy.of(evaluation).dataset,
         items=items,
         power=power,
-        warnings=tuple(_warnings(situation, evaluation, items, power)),
+        warnings=(*_warnings(situation, evaluation, items, power), *_deaf(evaluation, power, labels)),
     )
 
 
@@ -107,7 +107,7 @@ def _warnings(
     yield from _blind(evaluation, items)
     yield from _skipped(situation, evaluation)
     if power is not None:
-        yield from _weak(evaluation, power)
+        yield from _weak(power)
 
 
 def _blind(evaluation: Evaluation, items: int | None) -> Iterator[str]:
@@ -132,16 +132,31 @@ def _skipped(situation: Situation, evaluation: Evaluation) -> Iterator[str]:
         yield "gates that compare are skipped: strategy Recreate stops the serving revision"
 
 
-def _weak(evaluation: Evaluation, power: Detectable) -> Iterator[str]:
+def _weak(power: Detectable) -> Iterator[str]:
     if power.drop is None:
         yield "cannot fire: with so few items no drop of accuracy would be noticed reliably"
+    if power.blind:
+        yield f"cannot fire: {power.blind}"
     if power.promotes < 0.5:
         yield (
             f"hardly ever promotes: an equally good candidate passes in {power.promotes:.0%} of all runs;"
             " `dmctl gate plan` says how many items it needs"
         )
-    scarce = [label for label, least in power.label_drops.items() if least is None]
+
+
+def _deaf(evaluation: Evaluation, power: Detectable | None, labels: Mapping[str, int]) -> Iterator[str]:
+    """Yield labels that are too rare for a promotion, and those whose loss could never be proven."""
+    if power is None or evaluation.statistics is None:
+        return
+    least = evaluation.statistics.min_items_per_label
+    rare = [label for label, drop in power.label_drops.items() if drop is None]
+    scarce = [label for label in rare if labels[label] < least]
     if scarce:
-        least_items = evaluation.statistics.min_items_per_label if evaluation.statistics is not None else 0
-        shown = ", ".join(scarce[:3]) + (", …" if len(scarce) > 3 else "")
-        yield f"never promotes: too few items (minItemsPerLabel {least_items}) of {shown}"
+        yield f"never promotes: too few items (minItemsPerLabel {least}) of {_first(scarce)}"
+    blind = [label for label in rare if labels[label] >= least]
+    if blind:
+        yield f"cannot fire: too few items for its loss to be proven of {_first(blind)}"
+
+
+def _first(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:3]) + (", …" if len(labels) > 3 else "")

@@ -47,9 +47,10 @@ def _figure(name: str, kind: click.FloatRange, default: float, text: str) -> Cal
 @_figure("--confidence", _SURENESS, 0.95, "How sure a verdict must be.")
 @_figure("--power", _SURENESS, 0.8, "How often an equally good candidate is to pass.")
 @click.option("--items", type=click.IntRange(1, _MOST_ITEMS), help="Say what so many items can tell instead.")
+@click.option("--labels", type=click.IntRange(0, _MOST_ITEMS), default=0, help="Labels of all questions; 0 by default.")
 @_output
 def plan(  # noqa: PLR0913 - the options of the command line
-    margin: float, discordance: float, confidence: float, power: float, items: int | None, output: str
+    margin: float, discordance: float, confidence: float, power: float, items: int | None, labels: int, output: str
 ) -> None:
     """Say how many golden items a gate needs, or with --items what so many can tell."""
     from cli.gate import planning  # noqa: PLC0415 - together with the planner, for those who plan
@@ -63,10 +64,14 @@ def plan(  # noqa: PLR0913 - the options of the command line
     as_json = output == "json"
     if items is None:
         planned = planner.plan(aim)
-        click.echo(planning.plan_json(aim, planned) if as_json else planning.plan_text(aim, planned))
+        alarms = planning.Alarms.of(confidence, planned.items, labels)
+        click.echo(planning.plan_json(aim, planned, alarms) if as_json else planning.plan_text(aim, planned, alarms))
         return
-    found = planner.detectable(aim, items, {})
-    click.echo(planning.detectable_json(aim, items, found) if as_json else planning.detectable_text(aim, found))
+    found, alarms = planner.detectable(aim, items, {}), planning.Alarms.of(confidence, items, labels)
+    if as_json:
+        click.echo(planning.detectable_json(aim, items, found, alarms))
+    else:
+        click.echo(planning.detectable_text(aim, found, alarms))
 
 
 @gate.command(short_help="Show a DecisionModel's last evaluation and what it rests on.")

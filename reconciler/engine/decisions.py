@@ -16,7 +16,9 @@ from reconciler.engine.errors import MalformedAnswer
 
 _LARGEST: Final = 1e9
 
-Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_HAIR: Final = 1e-6
+"""How far outside 0 to 1 the sums of a runtime's single precision may end."""
+Probability = Annotated[float, msgspec.Meta(ge=-_HAIR, le=1 + _HAIR)]
 # Bounded, because a reader of scores must never meet an infinity.
 _Number = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
 
@@ -83,6 +85,21 @@ def parse_answers(body: bytes) -> Mapping[str, Answer]:
 
 def _usable(raw: msgspec.Raw) -> Answer | None:
     try:
-        return _ANSWER.decode(raw)
+        return _within_bounds(_ANSWER.decode(raw))
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
+
+
+def _within_bounds(answer: Answer) -> Answer:
+    """The answer with what is a hair outside 0 to 1 at the bound; whatever is further off stays to be refused."""
+    if isinstance(answer, NoulAnswer):
+        return NoulAnswer(_bounded(answer.noul))
+    if answer.probabilities is None:
+        return answer
+    return msgspec.structs.replace(
+        answer, probabilities={label: _bounded(given) for label, given in answer.probabilities.items()}
+    )
+
+
+def _bounded(given: float) -> float:
+    return min(1.0, max(0.0, given)) if -_HAIR <= given <= 1 + _HAIR else given

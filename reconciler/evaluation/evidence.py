@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from reconciler.evaluation.alarms import affordable_resamples
 from reconciler.evaluation.canonical import Strict, encode_canonical
 from reconciler.evaluation.errors import EvaluationError
 from reconciler.evaluation.parameters import Inputs
@@ -22,6 +23,8 @@ MAX_DOCUMENT: Final = 900 * 1024
 """Bytes; what a ConfigMap holds beside its metadata."""
 MAX_TEXT: Final = 48 * 1024 * 1024
 """Bytes after decompression: many times what a data set of the largest size comes to."""
+_RESAMPLES_BEFORE: Final = 10_000
+"""What evidence could ask for when their number did not depend on the cases."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _LEVEL: Final = 6
 
@@ -31,7 +34,10 @@ class EvidenceTooLarge(EvaluationError):  # noqa: N818 - named like its siblings
 
 
 class EvidenceInvalid(EvaluationError):  # noqa: N818 - named like its siblings, the reasons of conditions
-    """The bytes are no evidence document: damaged, altered or of another version. Only another document helps."""
+    """The bytes are no evidence document: damaged, altered, of another version, or too costly to judge again.
+
+    Only another document helps.
+    """
 
 
 class Evidence(Strict, frozen=True, kw_only=True):
@@ -74,6 +80,9 @@ def decode(document: bytes) -> Evidence:
         evidence = _DECODER.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EvidenceInvalid(f"the evidence is not of the expected shape: {error}") from error
+    most = max(_RESAMPLES_BEFORE, affordable_resamples(len({row.line for row in evidence.stable})))
+    if evidence.verdict.parameters.resamples > most:
+        raise EvidenceInvalid(f"the evidence asks for more than {most} resamples, the most that are drawn of its cases")
     if encode_canonical(evidence) != text:
         raise EvidenceInvalid("the evidence is not in its canonical form: it was written or altered by something else")
     return evidence

@@ -7,10 +7,14 @@ Imports numpy and scipy, which is slow and takes memory: call it in a worker pro
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from reconciler.evaluation import calibration_noise, paired_accuracy
+from reconciler.evaluation.alarms import disagreements_to_prove, is_blind, resamples_for
 from reconciler.evaluation.evidence import Evidence, EvidenceTooLarge, encode
 from reconciler.evaluation.label_recall import LabelChange, label_changes
 from reconciler.evaluation.mcnemar import change_p_values
@@ -18,8 +22,8 @@ from reconciler.evaluation.multiplicity import holm
 from reconciler.evaluation.paired_accuracy import PairedCounts
 from reconciler.evaluation.parameters import Inputs, Parameters
 from reconciler.evaluation.proper_scores import BRIER, LOG_LOSS, Change, Resampling
-from reconciler.evaluation.stored_table import PRECISIONS, Precision, StoredItem, store
-from reconciler.evaluation.table import Item
+from reconciler.evaluation.stored_table import PRECISIONS, SUM_TOLERANCE, Precision, StoredItem, store, sum_tolerance
+from reconciler.evaluation.table import Item, QuestionKind
 from reconciler.evaluation.validity import Pair, explain, find_invalidity
 from reconciler.evaluation.verdict import (
     Accuracy,
@@ -35,6 +39,9 @@ from reconciler.evaluation.verdict import (
 from reconciler.evaluation.weighing import weigh
 
 _DIGITS = 9
+_SCORES = 2
+# The same rise in one case is the same in every resample.
+_LEAST_CASES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +56,13 @@ class Judgement:
 def judge_run(stable: Sequence[Item], candidate: Sequence[Item], inputs: Inputs, parameters: Parameters) -> Judgement:
     """Judge a candidate, and gather the evidence, as exactly as its largest size allows.
 
-    The verdict is computed from what the evidence keeps, never from more.
+    The verdict is computed from what the evidence keeps, never from more. There are at least as many resamples as
+    the parameters say, and more where an alarm could not fire with so few.
 
     Raises:
         EvidenceTooLarge: Not even the smallest form fits; a data set within its own limit never comes near.
     """
+    parameters = _with_resamples(parameters, stable)
     for precision in PRECISIONS:
         tables = store(stable, precision), store(candidate, precision)
         verdict = judge(*tables, parameters, precision)
@@ -75,7 +84,9 @@ def judge(
     stable: Sequence[StoredItem], candidate: Sequence[StoredItem], parameters: Parameters, precision: Precision
 ) -> Verdict:
     """Validity first, then the primary comparison and the guardrails (docs/evaluation.md)."""
-    flaw = find_invalidity(stable, candidate, precision)
+    # The older rules knew one tolerance for any number of labels.
+    tolerance = sum_tolerance if parameters.follows_newest_rules else lambda _: SUM_TOLERANCE
+    flaw = find_invalidity(stable, candidate, precision, tolerance)
     if flaw is not None:
         return Verdict(decision=Decision.REJECT, code=flaw[0], text=explain(*flaw), parameters=parameters)
     comparison = _compare(list(zip(stable, candidate, strict=True)), parameters)
@@ -90,21 +101,29 @@ def judge(
     )
 
 
+def _with_resamples(parameters: Parameters, stable: Sequence[Item]) -> Parameters:
+    expected = Counter((item.question, item.expected) for item in stable if item.kind is not QuestionKind.SCORE)
+    labels = sum(items >= parameters.min_items_per_label for items in expected.values())
+    needed = resamples_for(labels + _SCORES, parameters.confidence, len({item.line for item in stable}))
+    return msgspec.structs.replace(parameters, resamples=max(parameters.resamples, needed))
+
+
 def _compare(pairs: Sequence[Pair], parameters: Parameters) -> Comparison:
     resampling = Resampling(parameters.resamples, parameters.confidence, parameters.seed)
     log_loss, brier = LOG_LOSS.change(pairs, resampling), BRIER.change(pairs, resampling)
     labels = label_changes(pairs)
     looked_at = [change for change in labels if change.items >= parameters.min_items_per_label]
     # One family of alarms, in a fixed order: labels, log-loss, Brier score.
-    scores = [change.p_value for change in (log_loss, brier) if change is not None]
-    adjusted = iter(holm([*(change.p_value for change in looked_at), *scores]))
+    p_values = [change.p_value for change in (*looked_at, log_loss, brier) if change is not None]
+    adjusted = iter(holm(p_values))
     label_p_values = {change: next(adjusted) for change in looked_at}
+    alarms = _Alarms(len(p_values), parameters)
     return Comparison(
         accuracy=_accuracy(pairs, parameters.confidence),
-        labels=tuple(_label(change, label_p_values.get(change), parameters) for change in labels),
+        labels=tuple(_label(change, label_p_values.get(change), alarms) for change in labels),
         # A margin of probability is one of its logarithm, too: what multiplies the typical probability by 1 - margin.
-        log_loss=_score(log_loss, adjusted, -math.log1p(-parameters.margin)),
-        brier=_score(brier, adjusted, parameters.margin),
+        log_loss=_score(log_loss, adjusted, alarms, -math.log1p(-parameters.margin)),
+        brier=_score(brier, adjusted, alarms, parameters.margin),
         stable_calibration=_calibration([stable for stable, _ in pairs], parameters.seed),
         candidate_calibration=_calibration([candidate for _, candidate in pairs], parameters.seed),
         stable_latency=_latency([stable for stable, _ in pairs]),
@@ -134,7 +153,37 @@ def _accuracy(pairs: Sequence[Pair], confidence: float) -> Accuracy:
     )
 
 
-def _label(change: LabelChange, p_value: float | None, parameters: Parameters) -> LabelRecall:
+@dataclass(frozen=True, slots=True)
+class _Alarms:
+    """The alarms of one comparison, which share its level."""
+
+    count: int
+    parameters: Parameters
+
+    def label_outcome(self, change: LabelChange, p_value: float | None) -> LabelOutcome:
+        difference = change.difference
+        if difference is None or p_value is None:
+            return LabelOutcome.INSUFFICIENT
+        if difference >= -self.parameters.margin:
+            return LabelOutcome.KEPT
+        if p_value <= 1 - self.parameters.confidence:
+            return LabelOutcome.FELL
+        return LabelOutcome.INSUFFICIENT if self._is_too_rare(change) else LabelOutcome.KEPT
+
+    def is_blind(self, change: Change) -> bool:
+        """Whether no rise of a score could be proven; never said by the older rules."""
+        if not self.parameters.follows_newest_rules:
+            return False
+        return change.cases < _LEAST_CASES or is_blind(
+            self.parameters.resamples, self.count, self.parameters.confidence
+        )
+
+    def _is_too_rare(self, change: LabelChange) -> bool:
+        least = disagreements_to_prove(self.count, self.parameters.confidence)
+        return self.parameters.follows_newest_rules and change.items < least
+
+
+def _label(change: LabelChange, p_value: float | None, alarms: _Alarms) -> LabelRecall:
     difference = change.difference
     return LabelRecall(
         question=change.question,
@@ -144,18 +193,11 @@ def _label(change: LabelChange, p_value: float | None, parameters: Parameters) -
         breaks=change.breaks,
         difference=None if difference is None else round(difference, _DIGITS),
         p_value=None if p_value is None else round(p_value, _DIGITS),
-        outcome=_outcome(difference, p_value, parameters),
+        outcome=alarms.label_outcome(change, p_value),
     )
 
 
-def _outcome(difference: float | None, p_value: float | None, parameters: Parameters) -> LabelOutcome:
-    if difference is None or p_value is None:
-        return LabelOutcome.INSUFFICIENT
-    fell = p_value <= 1 - parameters.confidence and difference < -parameters.margin
-    return LabelOutcome.FELL if fell else LabelOutcome.KEPT
-
-
-def _score(change: Change | None, adjusted: Iterator[float], tolerated: float) -> ScoreChange | None:
+def _score(change: Change | None, adjusted: Iterator[float], alarms: _Alarms, tolerated: float) -> ScoreChange | None:
     if change is None:
         return None
     return ScoreChange(
@@ -166,6 +208,7 @@ def _score(change: Change | None, adjusted: Iterator[float], tolerated: float) -
         upper=round(change.upper, _DIGITS),
         p_value=round(next(adjusted), _DIGITS),
         tolerated=round(tolerated, _DIGITS),
+        blind=True if alarms.is_blind(change) else msgspec.UNSET,
     )
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from api.rollout import Statistics
+from reconciler.evaluation.alarms import MOST_RESAMPLES, RESAMPLES
 from reconciler.evaluation.canonical import Strict, Text
 
-RESAMPLES: Final = 4000
-"""Bootstrap resamples: the least p-value they can show is below 5 % shared by more than a hundred alarms."""
+RULES: Final = 2
+"""The rules by which verdicts are found now; a policy's hash changes with them."""
 
 
 class Inputs(Strict, frozen=True, kw_only=True):
@@ -43,7 +44,15 @@ class Parameters(Strict, frozen=True, kw_only=True):
     margin: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     min_items_per_label: Annotated[int, msgspec.Meta(ge=1, le=5000)]
     seed: Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
-    resamples: Annotated[int, msgspec.Meta(ge=100, le=10_000)] = RESAMPLES
+    resamples: Annotated[int, msgspec.Meta(ge=100, le=MOST_RESAMPLES)] = RESAMPLES
+    rules: Literal[2] | msgspec.UnsetType = msgspec.UNSET
+    """2: harm that shows, but that no alarm could prove, is undecided, and sums may be off by what rounding explains.
+    Unset in older evidence, whose rules let the one pass and refused the other."""
+
+    @property
+    def follows_newest_rules(self) -> bool:
+        """Whether the verdict is found by the rules of now."""
+        return self.rules is not msgspec.UNSET
 
 
 def policy_settings(statistics: Statistics) -> tuple[str, ...]:
@@ -53,6 +62,7 @@ def policy_settings(statistics: Statistics) -> tuple[str, ...]:
         f"confidence={statistics.confidence}",
         f"nonInferiorityMargin={statistics.non_inferiority_margin}",
         f"minItemsPerLabel={statistics.min_items_per_label}",
+        f"rules={RULES}",
     )
 
 
@@ -63,4 +73,5 @@ def declared_parameters(statistics: Statistics, seed: int) -> Parameters:
         margin=float(statistics.non_inferiority_margin),
         min_items_per_label=statistics.min_items_per_label,
         seed=seed,
+        rules=RULES,
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
 
+from reconciler.evaluation.alarms import disagreements_to_prove, is_blind, resamples_for
 from reconciler.evaluation.paired_accuracy import PairedCounts, constrained_variance, normal_quantile
 
 _NORMAL: Final = NormalDist()
@@ -44,12 +45,14 @@ class Detectable:
         promotes: Probability that a candidate as good as the stable is promoted, as far as accuracy goes.
         drop: The smallest drop of accuracy that is noticed with the power asked for; None if none is.
         label_drops: The smallest proven drop of each label's recall, when nothing is fixed; None if too few items.
+        blind: Why no rise of log-loss or Brier score could be proven; empty if some could.
         text: The same as a sentence.
     """
 
     promotes: float
     drop: float | None
     label_drops: Mapping[str, float | None]
+    blind: str
     text: str
 
 
@@ -108,12 +111,32 @@ def detectable(aim: Aim, items: int, per_label: Mapping[str, int], *, min_items_
     promotes = _NORMAL.cdf((aim.margin * math.sqrt(items) - normal_quantile(aim.confidence) * supposed) / true)
     drop = _smallest_drop(aim, items)
     # As many alarms as Holm's correction may share the level among: each label, log-loss and Brier score.
-    least = _disagreements_to_prove((1 - aim.confidence) / (len(per_label) + 2))
+    least = disagreements_to_prove(len(per_label) + 2, aim.confidence)
     label_drops = {
         label: least / count if count >= max(least, min_items_per_label) else None
         for label, count in sorted(per_label.items())
     }
-    return Detectable(promotes, drop, label_drops, _sentence(aim, items, promotes, drop, label_drops))
+    blind = blind_scores(aim.confidence, items, len(per_label))
+    return Detectable(promotes, drop, label_drops, blind, _sentence(aim, items, promotes, drop, label_drops))
+
+
+def blind_scores(confidence: float, items: int, labels: int) -> str:
+    """Why no rise of log-loss or Brier score could be proven by so many items, of one question a case; empty if some.
+
+    Whatever rises all the same leaves the verdict undecided.
+    """
+    alarms = labels + 2
+    if items > 1 and not is_blind(resamples_for(alarms, confidence, items), alarms, confidence):
+        return ""
+    return (
+        f"with {items} items no rise of log-loss or Brier score can be proven: {alarms} alarms share what a confidence "
+        f"of {confidence:g} leaves; a lower confidence or fewer labels would let them fire"
+    )
+
+
+def label_items(confidence: float, labels: int) -> int:
+    """The fewest items of a label, among so many, by which the loss of its recall could be proven at all."""
+    return disagreements_to_prove(labels + 2, confidence)
 
 
 def power_to_notice(drop: float, *, items: int, discordance: float, confidence: float = 0.95) -> float:
@@ -168,11 +191,6 @@ def _deviations(aim: Aim) -> tuple[float, float]:
     """Standard deviations of one item's difference: as supposed at the margin, and as it is for equal revisions."""
     equal = PairedCounts(1.0, aim.discordance / 2, aim.discordance / 2)
     return math.sqrt(constrained_variance(equal, -aim.margin)), math.sqrt(aim.discordance)
-
-
-def _disagreements_to_prove(level: float) -> int:
-    """Breaks without a fix at which chance is no explanation any more."""
-    return math.ceil(-math.log2(level))
 
 
 def _sentence(

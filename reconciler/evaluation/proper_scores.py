@@ -34,6 +34,7 @@ class Change:
         lower: The rise is above this, with the confidence asked for.
         upper: The rise is below this, likewise.
         p_value: How likely such a rise is by chance if there is none.
+        cases: How many cases it was measured on.
     """
 
     stable: float
@@ -41,6 +42,7 @@ class Change:
     lower: float
     upper: float
     p_value: float
+    cases: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,8 @@ class ProperScore:
             return None
         losses = [(self._of(stable), self._of(candidate)) for stable, candidate in measured]
         rises = [candidate - stable for stable, candidate in losses]
-        cases = _sums_by_case([stable.line for stable, _ in measured], rises)
-        lower, upper, p_value = resampling.of_mean(*cases)
+        sums, sizes = _sums_by_case([stable.line for stable, _ in measured], rises)
+        lower, upper, p_value = resampling.of_mean(sums, sizes)
         scale = len(losses) * self.unit
         return Change(
             stable=sum(stable for stable, _ in losses) / scale,
@@ -67,6 +69,7 @@ class ProperScore:
             lower=lower / self.unit,
             upper=upper / self.unit,
             p_value=p_value,
+            cases=len(sums),
         )
 
     def _of(self, row: StoredItem) -> int:

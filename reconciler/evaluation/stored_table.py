@@ -19,6 +19,8 @@ NO_PROBABILITY: Final = -1
 """Stands for a number that is no probability: not finite, negative or above 1."""
 SUM_TOLERANCE: Final = 10_000
 """How far, in millionths, probabilities may add up to something else than 1 (spec section 7.3)."""
+_ROUNDED_BY: Final = 50
+"""How far, in millionths, a probability is off that the runtime has rounded to four digits."""
 
 Millionths = Annotated[int, msgspec.Meta(ge=NO_PROBABILITY, le=MILLION)]
 
@@ -101,21 +103,30 @@ def _stored(item: Item, precision: Precision) -> StoredItem:
 def _kept(item: Item, precision: Precision) -> dict[str, int | None]:
     whole = {label: _millionths(given, precision.decimals) for label, given in item.probabilities.items()}
     # What is no distribution is the evidence of just that, so it is kept as it is.
-    if precision.top is None or NO_PROBABILITY in whole.values() or not adds_up(whole, precision):
+    if (
+        precision.top is None
+        or NO_PROBABILITY in whole.values()
+        or not adds_up(whole, precision, sum_tolerance(len(whole)))
+    ):
         return {**whole}
     likeliest = sorted(whole, key=lambda label: (-whole[label], label))[: precision.top]
     kept = {*likeliest, item.expected}
     return {label: given if label in kept else None for label, given in whole.items()}
 
 
-def adds_up(distribution: Mapping[str, int | None], precision: Precision) -> bool:
-    """Whether the probabilities add up to 1, as far as they were kept."""
+def sum_tolerance(labels: int) -> int:
+    """How far, in millionths, so many rounded probabilities may add up to something else than 1."""
+    return max(SUM_TOLERANCE, labels * _ROUNDED_BY)
+
+
+def adds_up(distribution: Mapping[str, int | None], precision: Precision, tolerance: int) -> bool:
+    """Whether the probabilities add up to 1 within a tolerance in millionths, as far as they were kept."""
     total = sum(given for given in distribution.values() if given is not None)
     rounding = len(distribution) * _unit(precision.decimals) // 2
     over, under = total - MILLION, MILLION - total
     if None in distribution.values():
-        return over <= SUM_TOLERANCE + rounding
-    return max(over, under) <= SUM_TOLERANCE + rounding
+        return over <= tolerance + rounding
+    return max(over, under) <= tolerance + rounding
 
 
 def _millionths(probability: float, decimals: int) -> int:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from reconciler.evaluation.stored_table import NO_PROBABILITY, Precision, StoredItem, adds_up
+from reconciler.evaluation.stored_table import NO_PROBABILITY, Precision, StoredItem, adds_up, sum_tolerance
 from reconciler.evaluation.table import QuestionKind
 from reconciler.evaluation.verdict import Code
 
@@ -34,9 +34,19 @@ def explain(code: Code, pair: Pair | None) -> str:
 
 
 def find_invalidity(
-    stable: Sequence[StoredItem], candidate: Sequence[StoredItem], precision: Precision
+    stable: Sequence[StoredItem],
+    candidate: Sequence[StoredItem],
+    precision: Precision,
+    tolerance: Callable[[int], int] = sum_tolerance,
 ) -> tuple[Code, Pair | None] | None:
-    """The first thing that makes the tables incomparable, with the first item it is about; None if they are fine."""
+    """The first thing that makes the tables incomparable, with the first item it is about; None if they are fine.
+
+    Args:
+        stable: The stable's rows.
+        candidate: The candidate's.
+        precision: How exactly their probabilities were kept.
+        tolerance: How far, in millionths, the probabilities of so many labels may add up to something else than 1.
+    """
     if not stable and not candidate:
         return Code.NO_ITEMS, None
     for table in (stable, candidate):
@@ -47,13 +57,15 @@ def find_invalidity(
     if [row.key for row in stable] != [row.key for row in candidate]:
         return Code.ITEMS_DIFFER, None
     pairs = list(zip(stable, candidate, strict=True))
-    found = ((_flaw(*pair, precision), pair) for pair in pairs)
+    found = ((_flaw(*pair, precision, tolerance), pair) for pair in pairs)
     flaws = [(flaw, pair) for flaw, pair in found if flaw is not None]
     order = list(_TEXTS)
     return min(flaws, key=lambda found: order.index(found[0]), default=None)
 
 
-def _flaw(stable: StoredItem, candidate: StoredItem, precision: Precision) -> Code | None:
+def _flaw(
+    stable: StoredItem, candidate: StoredItem, precision: Precision, tolerance: Callable[[int], int]
+) -> Code | None:
     """The first flaw of one pair; each check may rely on those before it."""
     checks: tuple[tuple[Code, Callable[[], bool]], ...] = (
         (
@@ -62,17 +74,17 @@ def _flaw(stable: StoredItem, candidate: StoredItem, precision: Precision) -> Co
         ),
         (Code.UNANSWERED_BY_STABLE, lambda: stable.predicted is not None),
         (Code.UNANSWERED_BY_CANDIDATE, lambda: candidate.predicted is not None),
-        (Code.INVALID_PROBABILITIES, lambda: _is_whole(stable, precision) and _is_whole(candidate, precision)),
+        (Code.INVALID_PROBABILITIES, lambda: all(_is_whole(row, precision, tolerance) for row in (stable, candidate))),
         (Code.LABEL_SETS_DIFFER, lambda: stable.distribution.keys() == candidate.distribution.keys()),
         (Code.UNKNOWN_LABEL, lambda: not _labels_known(stable) or stable.expected in stable.distribution),
     )
     return next((code for code, holds in checks if not holds()), None)
 
 
-def _is_whole(row: StoredItem, precision: Precision) -> bool:
+def _is_whole(row: StoredItem, precision: Precision, tolerance: Callable[[int], int]) -> bool:
     if row.confidence == NO_PROBABILITY or NO_PROBABILITY in row.distribution.values():
         return False
-    return not row.distribution or adds_up(row.distribution, precision)
+    return not row.distribution or adds_up(row.distribution, precision, tolerance(len(row.distribution)))
 
 
 def _labels_known(row: StoredItem) -> bool:

@@ -7,6 +7,9 @@ comparisons have equal texts.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
+
+import msgspec
 
 from reconciler.evaluation.canonical import Strict, Text, encode_canonical
 from reconciler.evaluation.parameters import Parameters
@@ -18,7 +21,7 @@ class Decision(StrEnum):
     PROMOTE = "Promote"
     REJECT = "Reject"
     UNDECIDED = "Undecided"
-    """The data set is too small to tell; never promotes."""
+    """It cannot be told, in most cases because the data set is too small; never promotes."""
 
 
 class Code(StrEnum):
@@ -31,6 +34,7 @@ class Code(StrEnum):
     BRIER_ROSE = "BrierRose"
     TOO_FEW_ITEMS = "TooFewItems"
     TOO_FEW_ITEMS_OF_LABEL = "TooFewItemsOfLabel"
+    ALARM_CANNOT_FIRE = "AlarmCannotFire"
     NO_ITEMS = "NoItems"
     DUPLICATE_ITEMS = "DuplicateItems"
     ITEMS_DIFFER = "ItemsDiffer"
@@ -99,6 +103,8 @@ class ScoreChange(Strict, frozen=True, kw_only=True):
     """Of no rise, adjusted for all guardrails."""
     tolerated: float
     """The rise up to which the margin forgives."""
+    blind: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+    """No rise, however large, could have been proven with so many alarms, resamples and cases."""
 
 
 class Calibration(Strict, frozen=True, kw_only=True):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from reconciler.evaluation.alarms import disagreements_to_prove
 from reconciler.evaluation.paired_accuracy import PairedCounts, items_to_decide
 from reconciler.evaluation.parameters import Parameters
 from reconciler.evaluation.verdict import (
@@ -36,9 +38,12 @@ def weigh(comparison: Comparison, parameters: Parameters) -> Weighed:
     alarm = _alarm(comparison, parameters)
     if alarm is not None:
         return alarm
+    scarce = _scarce(comparison, parameters)
     if accuracy.lower <= -parameters.margin:
-        return _too_few_items(accuracy, comparison.labels, parameters)
-    scarce = _scarce(comparison.labels, parameters)
+        return _too_few_items(accuracy, scarce, parameters)
+    unheard = _unheard(comparison, parameters)
+    if unheard is not None:
+        return unheard
     if scarce:
         return Weighed(Decision.UNDECIDED, Code.TOO_FEW_ITEMS_OF_LABEL, _wanted(scarce), scarce)
     return Weighed(Decision.PROMOTE, Code.NON_INFERIOR, f"accuracy is within the margin: {_measured(accuracy)}")
@@ -50,24 +55,44 @@ def _alarm(comparison: Comparison, parameters: Parameters) -> Weighed | None:
     if fallen is not None:
         text = f"recall of {_named(fallen)} fell: {fallen.breaks} broken, {fallen.fixes} fixed of {fallen.items}"
         return Weighed(Decision.REJECT, Code.LABEL_RECALL_FELL, text)
-    scores = (
-        (comparison.log_loss, Code.LOG_LOSS_ROSE, "log-loss rose"),
-        (comparison.brier, Code.BRIER_ROSE, "the Brier score rose"),
-    )
-    for score, code, text in scores:
-        if score is not None and _risen(score, parameters):
+    for score, code, text in _scores(comparison):
+        if _risen(score, parameters):
             return Weighed(Decision.REJECT, code, f"{text}: {_change(score)}")
     return None
+
+
+def _unheard(comparison: Comparison, parameters: Parameters) -> Weighed | None:
+    """The first harm beyond the margin that no alarm could have proven, however great it is."""
+    for score, _, text in _scores(comparison):
+        if score.blind is True and score.difference > score.tolerated:
+            why = (
+                f"{_alarms(comparison)} alarms at a confidence of {parameters.confidence:g} cannot fire on "
+                f"{comparison.accuracy.items} items and {parameters.resamples} resamples; "
+                "lower the confidence, or use fewer labels or more items"
+            )
+            return Weighed(Decision.UNDECIDED, Code.ALARM_CANNOT_FIRE, f"{text}: {_change(score)}, but {why}")
+    return None
+
+
+def _scores(comparison: Comparison) -> Iterator[tuple[ScoreChange, Code, str]]:
+    if comparison.log_loss is not None:
+        yield comparison.log_loss, Code.LOG_LOSS_ROSE, "log-loss rose"
+    if comparison.brier is not None:
+        yield comparison.brier, Code.BRIER_ROSE, "the Brier score rose"
+
+
+def _alarms(comparison: Comparison) -> int:
+    labels = sum(label.p_value is not None for label in comparison.labels)
+    return labels + sum(1 for _ in _scores(comparison))
 
 
 def _risen(score: ScoreChange, parameters: Parameters) -> bool:
     return score.p_value <= 1 - parameters.confidence and score.difference > score.tolerated
 
 
-def _too_few_items(accuracy: Accuracy, labels: tuple[LabelRecall, ...], parameters: Parameters) -> Weighed:
+def _too_few_items(accuracy: Accuracy, needs: tuple[Need, ...], parameters: Parameters) -> Weighed:
     counts = PairedCounts(accuracy.items, accuracy.fixes, accuracy.breaks).shrunk(accuracy.design_effect)
     enough = items_to_decide(counts, parameters.margin, parameters.confidence)
-    needs = _scarce(labels, parameters)
     if enough is None:
         text = f"the change is too close to the margin for any number of items: {_measured(accuracy)}"
         return Weighed(Decision.UNDECIDED, Code.TOO_FEW_ITEMS, text, needs)
@@ -77,10 +102,13 @@ def _too_few_items(accuracy: Accuracy, labels: tuple[LabelRecall, ...], paramete
     return Weighed(Decision.UNDECIDED, Code.TOO_FEW_ITEMS, f"{_wanted(needs)}: {_measured(accuracy)}", needs)
 
 
-def _scarce(labels: tuple[LabelRecall, ...], parameters: Parameters) -> tuple[Need, ...]:
+def _scarce(comparison: Comparison, parameters: Parameters) -> tuple[Need, ...]:
+    fewest = parameters.min_items_per_label
+    if parameters.follows_newest_rules:
+        fewest = max(fewest, disagreements_to_prove(max(1, _alarms(comparison)), parameters.confidence))
     return tuple(
-        Need(items=parameters.min_items_per_label - label.items, question=label.question, label=label.label)
-        for label in labels
+        Need(items=fewest - label.items, question=label.question, label=label.label)
+        for label in comparison.labels
         if label.outcome is LabelOutcome.INSUFFICIENT
     )
 

@@ -85,6 +85,18 @@ def test_a_plan_for_given_items_says_what_they_can_tell(dmctl: Dmctl) -> None:
     assert 0.03 < told["drop"] < 0.04
 
 
+def test_a_plan_tells_which_alarms_cannot_fire(dmctl: Dmctl) -> None:
+    done = dmctl("gate", "plan", "--confidence", "0.999", "--labels", "20", "--items", "500")
+    assert "a label needs 15 items for its loss to be proven" in done.out
+    assert "cannot fire" not in done.out
+
+    blind = ("gate", "plan", "--confidence", "0.999999", "--labels", "20", "--items", "500")
+    assert (
+        "cannot fire: with 500 items no rise of log-loss or Brier score can be proven: 22 alarms" in dmctl(*blind).out
+    )
+    assert json.loads(dmctl(*blind, "-o", "json").out)["itemsPerLabel"] == 25
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -341,9 +341,10 @@ async def test_a_gate_that_cannot_fire_is_told(asked: Asked) -> None:
     asked.bed.start()
     await asked.bed.rolled_out()
     evaluation = {**GATE, "statistics": {**STATISTICS, "minItemsPerLabel": 1}}
-    (few,) = await asked.preview(dataset(8), asked.manifest(model="laya:en-better", rollout={"evaluation": evaluation}))
+    (few,) = await asked.preview(dataset(4), asked.manifest(model="laya:en-better", rollout={"evaluation": evaluation}))
     assert few.forecast.gate is not None
-    assert any(warning.startswith("cannot fire") for warning in few.forecast.gate.warnings)
+    assert any(warning.startswith("cannot fire: with so few") for warning in few.forecast.gate.warnings)
+    assert any("too few items for its loss to be proven of q=" in warning for warning in few.forecast.gate.warnings)
 
     (none,) = await asked.preview(dataset(8), asked.manifest(rollout={"evaluation": {**GATE, "minAccuracy": "0"}}))
     assert none.forecast.gate is not None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reconciler.evaluation.judgement import judge
-from reconciler.evaluation.parameters import Inputs, Parameters
+from reconciler.evaluation.parameters import RULES, Inputs, Parameters
 from reconciler.evaluation.stored_table import PRECISIONS, store
 from reconciler.evaluation.table import Item, QuestionKind
 from reconciler.evaluation.verdict import Verdict
@@ -20,7 +20,7 @@ LABELS = ("a", "b")
 
 def parameters(**changes: Any) -> Parameters:
     defaults = {"confidence": 0.95, "margin": 0.02, "min_items_per_label": 20, "seed": INPUTS.seed, "resamples": 500}
-    return Parameters(**{**defaults, **changes})
+    return Parameters(**{**defaults, "rules": RULES, **changes})
 
 
 def choice(line: int, correct: bool, *, expected: str = "a", sure: float = 0.9, **fields: Any) -> Item:

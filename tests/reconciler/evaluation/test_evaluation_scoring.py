@@ -66,6 +66,23 @@ def test_a_choice_without_its_own_probability_has_confidence_zero(probabilities:
     assert (item.correct, item.confidence, item.calibrated) == (True, 0.0, True)
 
 
+@pytest.mark.parametrize("hair", [1.0000001, 1 + 2**-20, -1e-7])
+def test_a_probability_a_hair_outside_its_bounds_is_an_answer(hair: float) -> None:
+    bound = round(hair)
+
+    given = choice({"choice": "billing", "probabilities": {"billing": hair, "tech": 1 - hair}})
+    assert (given.confidence, given.probabilities) == (bound, {"billing": bound, "tech": 1 - bound})
+    assert noul(hair, expected=bool(bound)).confidence == 1
+    assert score({"score": 2, "probabilities": {"0": 0, "1": 1 - hair, "2": hair}}).calibrated
+
+
+@pytest.mark.parametrize("far", [1.001, -0.001])
+def test_a_probability_further_outside_is_none(far: float) -> None:
+    assert choice({"choice": "billing", "probabilities": {"billing": far}}).predicted is None
+    assert noul(far, expected=True).predicted is None
+    assert not score({"score": 2, "probabilities": {"0": 0, "1": 1 - far, "2": far}}).calibrated
+
+
 def test_probabilities_of_labels_that_nobody_asked_about_are_dropped() -> None:
     item = choice({"choice": "billing", "probabilities": {"billing": 0.7, "x" * 1000: 0.3}})
     assert item.probabilities == {"billing": 0.7}

@@ -204,6 +204,7 @@ def test_parameters_are_those_of_the_spec() -> None:
         "confidence=0.9",
         "nonInferiorityMargin=0.03",
         "minItemsPerLabel=20",
+        "rules=2",
     )
 
 

@@ -6,10 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET
 
+from reconciler.evaluation.judgement import judge
+from reconciler.evaluation.stored_table import PRECISIONS, store
 from reconciler.evaluation.table import Item, QuestionKind
+from reconciler.evaluation.validity import find_invalidity
 from reconciler.evaluation.verdict import Code, Decision
-from tests.reconciler.evaluation.paired_tables import choice, choices, judged
+from tests.reconciler.evaluation.paired_tables import EXACT, choice, choices, judged, parameters
 
 GOOD = choices([True] * 50)
 FAILED: dict[str, Any] = {"predicted": None, "correct": False, "probabilities": {}, "confidence": 0.0}
@@ -75,3 +81,49 @@ def test_statements_and_scores_need_no_probabilities() -> None:
 
     assert judged(items, items).comparison is not None
     assert judged(score, score).comparison is not None
+
+
+def spread(labels: int, total: int) -> list[Item]:
+    """Answers whose probabilities have four digits and add up to `total` ten-thousandths."""
+    share, rest = divmod(total, labels)
+    shares = {f"l{number}": (share + (number < rest)) / 10_000 for number in range(labels)}
+    return [replace(item, expected="l0", predicted="l0", correct=True, probabilities=shares) for item in GOOD]
+
+
+@pytest.mark.parametrize(
+    ("labels", "total", "is_valid"),
+    [
+        (2, 10_100, True),
+        (2, 10_101, False),
+        (2, 9_899, False),
+        (200, 10_100, True),
+        (200, 10_102, False),
+        (255, 10_128, True),
+        (255, 9_872, True),
+        (255, 10_129, False),
+        (255, 9_871, False),
+    ],
+)
+def test_a_sum_may_be_off_by_what_rounding_explains_and_no_more(labels: int, total: int, is_valid: bool) -> None:
+    verdict = judged(spread(labels, total), spread(labels, total))
+
+    assert (verdict.code is not Code.INVALID_PROBABILITIES) == is_valid
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=255))
+@example([1] * 255)
+@example([3] * 200)
+def test_every_distribution_is_valid_after_rounding_to_four_digits(weights: list[int]) -> None:
+    rounded = {f"l{number}": round(weight / sum(weights), 4) for number, weight in enumerate(weights)}
+    items = [replace(GOOD[0], expected="l0", predicted="l0", correct=True, probabilities=rounded)]
+
+    for precision in PRECISIONS:
+        stored = store(items, precision)
+        assert find_invalidity(stored, stored, precision) is None
+
+
+def test_older_evidence_is_held_to_the_tolerance_of_its_time() -> None:
+    table = store(spread(255, 10_127), EXACT)
+
+    assert judge(table, table, parameters(rules=UNSET), EXACT).code is Code.INVALID_PROBABILITIES
