@@ -10,8 +10,9 @@ made from `reconciler.engine`; this package only knows how a revision looks on K
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 JsonObject = Mapping[str, Any]
@@ -54,6 +55,20 @@ class Placement:
     runtime_class_name: str | None = None
 
 
+class CoLocation(StrEnum):
+    """How a revision's Pods are kept on one node."""
+
+    REQUIRED = "Required"
+    PREFERRED = "Preferred"
+    NONE = "None"
+    """Not at all, as earlier versions left a single replica."""
+
+
+def is_shareable(access_modes: Iterable[str]) -> bool:
+    """Whether Pods on several nodes can mount a volume with these access modes at once."""
+    return not {"ReadWriteMany", "ReadOnlyMany"}.isdisjoint(access_modes)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
     """The revision's model store (a PersistentVolumeClaim, spec section 4.1)."""
@@ -69,7 +84,7 @@ class Store:
     @property
     def shareable(self) -> bool:
         """Whether Pods on several nodes can mount the store at once."""
-        return bool({"ReadWriteMany", "ReadOnlyMany"} & set(self.access_modes))
+        return is_shareable(self.access_modes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +112,8 @@ class Serving:
     environment: tuple[EnvironmentVariable, ...]
     replicas: int
     device: str
-    co_located: bool = True
-    """Whether all Pods go to one node where only one can mount the store. From the first replica on: adding the term
-    when a second one is asked for would change the Pod template and so restart what serves."""
+    co_location: CoLocation = CoLocation.PREFERRED
+    """How all Pods are kept on one node where only one can mount the store."""
     resources: JsonObject = field(default_factory=dict)
     placement: Placement = field(default_factory=Placement)
     api_key_checksum: str | None = None

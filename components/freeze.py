@@ -14,7 +14,8 @@ from api.errors import InvalidQuantityError
 from api.keys import API_KEY_CHECKSUM_ANNOTATION
 from api.quantity import parse_quantity
 from components.desired import EnvironmentVariable, JsonObject, Placement, Serving, Store
-from components.manifests.deployment import SERVING_CONTAINER, has_co_location, without_co_location
+from components.manifests.co_location import co_location_of, without_co_location
+from components.manifests.deployment import SERVING_CONTAINER
 from components.manifests.pod import unescaped
 
 REGISTRY_VARIABLE: Final = "OLLAYA_REGISTRY"
@@ -27,16 +28,15 @@ RESTARTED_AT_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
 def freeze_serving(serving: Serving, live_deployment: JsonObject, *, registry_recorded: bool = False) -> Serving:
     """Return `serving` with placement and resources of the live Deployment, and its registry unless that is recorded.
 
-    The term that co-locates replicas is left out of the placement: it is rendered anew from the replicas. A Deployment
-    that lost its serving container changes nothing but the placement.
+    The term that co-locates replicas is kept apart from the placement; whatever the replicas are now, it stays what it
+    was. A Deployment that lost its serving container changes nothing but these two.
     """
     pod_spec = live_deployment["spec"]["template"]["spec"]
     selector = live_deployment["spec"]["selector"].get("matchLabels") or {}
     frozen = replace(
         serving,
         placement=_placement(pod_spec, selector),
-        # A Deployment of an earlier version has the term only with several replicas; it gets it when it needs it.
-        co_located=serving.replicas > 1 or has_co_location(pod_spec.get("affinity"), selector),
+        co_location=co_location_of(pod_spec.get("affinity"), selector),
     )
     for container in pod_spec.get("containers") or ():
         if container["name"] == SERVING_CONTAINER:

@@ -1,7 +1,8 @@
 """A desired stack as Kubernetes objects: pure, ordered, and byte-equal for equal values (spec section 4)."""
 
+from components.manifests.co_location import co_location_for, unschedulable
 from components.manifests.config_map import MANIFEST_SIZE_LIMIT, evidence_config_map, manifest_config_map
-from components.manifests.deployment import SERVING_CONTAINER, co_located, co_location_term
+from components.manifests.deployment import SERVING_CONTAINER
 from components.manifests.manifest import MANAGED_KINDS, Manifest, ObjectKey
 from components.manifests.stack import RevisionManifests, StackManifests, render, render_stack
 
@@ -13,10 +14,10 @@ __all__ = [
     "ObjectKey",
     "RevisionManifests",
     "StackManifests",
-    "co_located",
-    "co_location_term",
+    "co_location_for",
     "evidence_config_map",
     "manifest_config_map",
     "render",
     "render_stack",
+    "unschedulable",
 ]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 from api.keys import API_KEY_CHECKSUM_ANNOTATION, GATE, RUNTIME_PORT, SPEC_HASH_ANNOTATION
 from components import names, paths
 from components.desired import DesiredRevision, JsonObject, Owner, Serving, Store
 from components.manifests import pod
+from components.manifests.co_location import with_co_location
 from components.manifests.manifest import Manifest, ObjectKey, stack_metadata
 
 SERVING_CONTAINER: Final = "ollaya"
 
 _SPEC_HASH_LENGTH = 16
-_HOSTNAME_KEY: Final = "kubernetes.io/hostname"
-_REQUIRED_TERMS: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def serving_deployment(
@@ -69,43 +69,6 @@ def spec_hash(spec: JsonObject) -> str:
     return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()[:_SPEC_HASH_LENGTH]
 
 
-def co_located(store: Store, serving: Serving) -> bool:
-    """Whether all replicas must share a node, because only one node can mount their store."""
-    return serving.co_located and not store.shareable
-
-
-def co_location_term(labels: JsonObject) -> dict[str, Any]:
-    """Return the affinity term that binds the Pods with `labels` to one node."""
-    return {"labelSelector": {"matchLabels": dict(labels)}, "topologyKey": _HOSTNAME_KEY}
-
-
-def with_co_location(affinity: JsonObject | None, labels: JsonObject) -> dict[str, Any]:
-    """Return `affinity` with the co-location term added to what it requires of other Pods."""
-    merged = dict(affinity or {})
-    pod_affinity = dict(merged.get("podAffinity") or {})
-    pod_affinity[_REQUIRED_TERMS] = [*(pod_affinity.get(_REQUIRED_TERMS) or ()), co_location_term(labels)]
-    return {**merged, "podAffinity": pod_affinity}
-
-
-def has_co_location(affinity: JsonObject | None, labels: JsonObject) -> bool:
-    """Whether `affinity` holds the co-location term."""
-    terms = ((affinity or {}).get("podAffinity") or {}).get(_REQUIRED_TERMS) or ()
-    return co_location_term(labels) in terms
-
-
-def without_co_location(affinity: JsonObject | None, labels: JsonObject) -> dict[str, Any] | None:
-    """Return `affinity` as the user gave it: the inverse of `with_co_location`, harmless where that was not used."""
-    remaining = dict(affinity or {})
-    pod_affinity = dict(remaining.pop("podAffinity", None) or {})
-    term = co_location_term(labels)
-    terms = [other for other in pod_affinity.pop(_REQUIRED_TERMS, None) or () if other != term]
-    if terms:
-        pod_affinity[_REQUIRED_TERMS] = terms
-    if pod_affinity:
-        remaining["podAffinity"] = pod_affinity
-    return remaining or None
-
-
 def _template(owner: Owner, revision: DesiredRevision, serving: Serving, labels: dict[str, str]) -> dict[str, Any]:
     metadata: dict[str, Any] = {"labels": labels}
     if serving.template_api_key_checksum is not None:
@@ -114,16 +77,14 @@ def _template(owner: Owner, revision: DesiredRevision, serving: Serving, labels:
 
 
 def _pod_spec(owner: Owner, revision: DesiredRevision, serving: Serving, labels: dict[str, str]) -> dict[str, Any]:
-    placement = pod.placement_fields(serving.placement)
-    if co_located(revision.store, serving):
-        placement["affinity"] = with_co_location(serving.placement.affinity, labels)
+    affinity = with_co_location(serving.placement.affinity, labels, revision.store, serving.co_location)
     return {
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 30,
         "securityContext": pod.pod_security_context(owner),
         # The reconciler opens the gate once the runtime itself has named the model's digest and device.
         "readinessGates": [{"conditionType": GATE}],
-        **placement,
+        **pod.placement_fields(replace(serving.placement, affinity=affinity)),
         "containers": [_container(revision.hash, serving)],
         "volumes": [
             pod.store_volume(names.store(owner.name, revision.hash, shared=revision.store.shared)),

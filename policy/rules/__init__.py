@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from policy.rule import Rule
-from policy.rules import declaration, fields, images, pods, registries, relations, sizing
+from policy.rules import declaration, fields, images, placement, pods, registries, relations, sizing
 
 RULES: Final[tuple[Rule, ...]] = (
     *declaration.RULES,
@@ -15,6 +15,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *images.RULES,
     *pods.RULES,
     *sizing.RULES,
+    *placement.RULES,
     *relations.RULES,
 )
 RULES_BY_ID: Final[Mapping[str, Rule]] = {rule.id: rule for rule in RULES}

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from api.keys import API_KEY_LABEL, CAPABILITY_GRANTED, DATASET_LABEL, DOWNLOAD_TOKEN_LABEL
+from components.desired import is_shareable
 from policy.navigation import JsonObject, Path, at, mapping, text
-from policy.objects import DECISION_MODEL, kind_of, labels_of, namespace_of, pods
+from policy.objects import DECISION_MODEL, kind_of, labels_of, namespace_of, pods, volumes
 from policy.rule import Level, Problem, Rule, Settings, Subject
+from policy.rules.placement import access_modes
 from reconciler.engine.api_key import is_open_to
 
 _REFERENCES: Final[Mapping[Path, str]] = {
@@ -27,9 +29,25 @@ def _budgeted(subject: Subject, _: Settings) -> Iterator[Problem]:
     # A candidate takes no traffic yet, so a drain may take all of it.
     if not any(_selects(at(peer, "spec", "selector"), labels) for peer in _of_kind(beside, "Service")):
         return
+    # One that lets a drain take a single Pod of those on a node lets it take none: its successor finds no store.
+    if _share_node(subject.object, beside):
+        return
     budgets = _of_kind(beside, "PodDisruptionBudget")
     if not any(_selects(at(budget, "spec", "selector", "matchLabels"), labels) for budget in budgets):
         yield Problem(("spec", "replicas"), f"{replicas} Pods serve, and no PodDisruptionBudget covers them")
+
+
+def _share_node(deployment: JsonObject, beside: list[JsonObject]) -> bool:
+    """Whether only one node can mount a claim of the Pods, as far as the claims are known."""
+    mounted = {
+        text(at(fields.get("persistentVolumeClaim"), "claimName"))
+        for pod in pods(deployment)
+        for _, fields in volumes(pod)
+    }
+    claims = [
+        claim for claim in _of_kind(beside, "PersistentVolumeClaim") if text(at(claim, "metadata", "name")) in mounted
+    ]
+    return any(not is_shareable(access_modes(at(claim, "spec"))) for claim in claims)
 
 
 def _of_kind(manifests: list[JsonObject], kind: str) -> Iterator[JsonObject]:

@@ -34,6 +34,7 @@ from reconciler.controller.revisions import (
     hashes_of_interest,
     image_refusals,
     known_resolution,
+    placement_refusals,
     preflight,
     proved_before,
     resolved,
@@ -118,6 +119,7 @@ class Gatherer:
             refusals=(
                 *image_refusals(image, resolution, model.status.stable_revision),
                 *credentials.refusals,
+                *placement_refusals(model.spec, resolution, model.status.stable_revision),
                 *policy_refusals(model, resolution, children, self._settings),
             ),
             api_key_refusal=credentials.api_key_refusal,

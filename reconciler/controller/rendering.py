@@ -26,6 +26,7 @@ from components.desired import (
 )
 from components.freeze import freeze_serving, freeze_store, freeze_template
 from components.identity import NO_PLACEMENT, placement_hash
+from components.manifests import co_location_for
 from reconciler.controller.credentials import ApiKey
 from reconciler.controller.observation import (
     Children,
@@ -82,16 +83,18 @@ def _revision(model: DecisionModel, owner: Owner, plan: RevisionPlan, around: Su
     job = named(around.children.jobs, names.prefetch_job(owner.name, name), owner.uid)
     deployment = named(around.children.deployments, names.deployment(owner.name, name), owner.uid)
     recipe = _recipe(model, plan.revision, around.settings)
+    store = _store(model, claim, recovering=plan.recovering, shared=shared)
     return DesiredRevision(
         hash=name,
-        store=_store(model, claim, recovering=plan.recovering, shared=shared),
+        store=store,
         prefetch=_prefetch(model, recipe, job, around) if plan.prefetch and _may_prefetch(job, around) else None,
         serving=(
-            _serving(_replicas(model, plan), recipe, deployment, claim, around)
+            _serving(model, plan, recipe, deployment, claim, around)
             if plan.serve and _may_serve(deployment, around)
             else None
         ),
-        disruption_budget=plan.disruption_budget,
+        # Of Pods that share a node a drain could take one, and the other only when that one is ready again: never.
+        disruption_budget=plan.disruption_budget and store.shareable,
     )
 
 
@@ -169,12 +172,9 @@ def _prefetch(model: DecisionModel, recipe: RevisionRecipe, job: JsonObject | No
     return rendered if job is None else replace(rendered, ignores_disruptions=ignores_disruptions(job))
 
 
-def _replicas(model: DecisionModel, plan: RevisionPlan) -> int:
-    return 0 if plan.stopped else model.spec.replicas
-
-
-def _serving(
-    replicas: int,
+def _serving(  # noqa: PLR0913 - what is asked for, and what is there
+    model: DecisionModel,
+    plan: RevisionPlan,
     recipe: RevisionRecipe,
     deployment: JsonObject | None,
     claim: JsonObject | None,
@@ -193,12 +193,12 @@ def _serving(
         )
     wanted = serving(
         recipe,
-        replicas=replicas,
+        replicas=0 if plan.stopped else model.spec.replicas,
         api_key_checksum=checksums.deployment,
         template_api_key_checksum=checksums.template,
     )
     if deployment is None:
-        return wanted
+        return replace(wanted, co_location=co_location_for(model.spec.replicas))
     frozen = freeze_serving(wanted, deployment, registry_recorded=recipe.registry_recorded)
     if names.is_legacy(recipe.hash):
         # What version 0.3 rendered is not known in every detail, and none of it is a reason to restart what serves.

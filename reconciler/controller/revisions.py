@@ -18,6 +18,7 @@ from components.identity import (
     revision_hash,
     same_identity,
 )
+from components.manifests import unschedulable
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.errors import (
     InvalidModelName,
@@ -92,6 +93,17 @@ def image_refusals(
         return (image,)
     serves = isinstance(resolution, Resolved) and stable is not None and resolution.revision.hash == stable.hash
     return () if image.refusal is None or serves else (image.refusal,)
+
+
+def placement_refusals(
+    spec: DecisionModelSpec, resolution: Resolution, stable: RevisionStatus | None
+) -> tuple[Refusal, ...]:
+    """Return why not all replicas of a new revision can ever run; what serves keeps the terms that it started with."""
+    if not isinstance(resolution, Resolved) or (stable is not None and resolution.revision.hash == stable.hash):
+        return ()
+    affinity = None if spec.scheduling.affinity is None else spec.scheduling.affinity.dump()
+    obstacle = unschedulable(spec.replicas, spec.cache.effective_access_modes, affinity)
+    return (Refusal(reason=Reason.CACHE_NOT_SHAREABLE, message=obstacle),) if obstacle else ()
 
 
 def _unpinned(reference: str) -> Refusal:

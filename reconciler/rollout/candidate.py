@@ -115,11 +115,23 @@ def _start(draft: Draft, wanted: RevisionStatus) -> Decision:
     draft.enter(Phase.STARTING)
     if draft.condition(ConditionType.MODEL_READY, Reason.STARTING, message, holds=False):
         draft.event(EventReason.REVISION_STARTING, f"starting revision {wanted.hash}")
+        _tell_co_location(draft, wanted)
     return keep_going(draft, wanted, Reason.STARTING, (plan,), timing.RECHECK_PROGRESS)
 
 
 def _is_overdue(draft: Draft) -> bool:
     return draft.has_outlasted(Phase.CACHING, draft.spec.rollout.timeouts.caching_timeout)
+
+
+def _tell_co_location(draft: Draft, wanted: RevisionStatus) -> None:
+    """Say what several replicas cost where only one node can mount their store."""
+    claim = draft.facts.of(wanted).claim
+    if draft.spec.replicas > 1 and claim is not None and not claim.shareable:
+        note = (
+            f"the {draft.spec.replicas} Pods of revision {wanted.hash} run on the one node that can mount their store;"
+            " a drain takes them all: accessModes with ReadWriteMany let them spread"
+        )
+        draft.event(EventReason.REPLICAS_CO_LOCATED, note)
 
 
 def _caching_message(draft: Draft) -> str:

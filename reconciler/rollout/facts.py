@@ -14,6 +14,7 @@ from enum import StrEnum
 from api.conditions import Reason
 from api.decisionmodel import DecisionModel
 from api.status import EvaluationStatus, RevisionStatus
+from components.desired import is_shareable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +117,11 @@ class ClaimFacts:
     storage_class_name: str | None = None
     growth_refused: str = ""
     """Why the API server does not let it grow to the size that the spec asks for."""
+
+    @property
+    def shareable(self) -> bool:
+        """Whether Pods on several nodes can mount the store at once."""
+        return is_shareable(self.access_modes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

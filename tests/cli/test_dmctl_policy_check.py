@@ -69,7 +69,7 @@ def test_a_problem_of_the_model_is_not_repeated_for_what_is_rendered_for_it(dmct
 @pytest.mark.parametrize(
     "spec",
     [
-        {"device": "cuda", "replicas": 3},
+        {"device": "cuda", "replicas": 3, "cache": {"accessModes": ["ReadWriteMany"]}},
         {"digest": "ab" * 32},
         {"runtimeVersion": "0.10.0"},
         {"auth": {"apiKeySecretRef": {"name": "a", "key": "b"}}},

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
 
 import pytest
 
@@ -196,23 +195,26 @@ def test_a_broken_manifest_is_made_again_and_the_rollout_goes_on(bench: Bench) -
 @side_by_side
 def test_what_excludes_ours_is_taken_back(bench: Bench) -> None:
     """Beside what another manager set, the API server would refuse ours, every time."""
-    bench.declare("router", replicas=2)
-    name = f"router-{bench.wait_ready('router', 150)['status']['stableRevision']['hash']}"
-    edits = {
-        "deployment": {"strategy": {"type": "RollingUpdate"}},
-        "poddisruptionbudget": {"maxUnavailable": None, "minAvailable": 1},
+    edits: dict[str, tuple[str, Object]] = {
+        "router": ("deployment", {"strategy": {"type": "RollingUpdate"}}),
+        "spread": ("poddisruptionbudget", {"maxUnavailable": None, "minAvailable": 1}),
     }
-    declared = specs(bench, edits, name)
+    bench.declare("router")
+    bench.declare("spread", replicas=2, cache={"size": "64Mi", "accessModes": ["ReadWriteMany"]})
+    names = {name: f"{name}-{bench.wait_ready(name, 150)['status']['stableRevision']['hash']}" for name in edits}
+
+    def specs() -> dict[str, Object]:
+        found = {name: bench.kubectl.get(kind, names[name], bench.namespace) for name, (kind, _) in edits.items()}
+        return {name: (obj or {}).get("spec", {}) for name, obj in found.items()}
+
+    declared = specs()
     with no_failed_request(bench, "router"):
-        for kind, change in edits.items():
+        for name, (kind, change) in edits.items():
             patch = json.dumps({"spec": change})
-            bench.kubectl.run("patch", kind, name, "-n", bench.namespace, "--type=merge", "-p", patch)
-        wait_until("both as declared", lambda: specs(bench, edits, name) == declared, 60)
-    bench.wait_ready("router")
-
-
-def specs(bench: Bench, kinds: Iterable[str], name: str) -> dict[str, Object]:
-    return {kind: (bench.kubectl.get(kind, name, bench.namespace) or {}).get("spec", {}) for kind in kinds}
+            bench.kubectl.run("patch", kind, names[name], "-n", bench.namespace, "--type=merge", "-p", patch)
+        wait_until("both as declared", lambda: specs() == declared, 60)
+    for name in edits:
+        bench.wait_ready(name)
 
 
 @side_by_side

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from components.desired import EnvironmentVariable, Placement, Serving, Store
+from components.desired import CoLocation, EnvironmentVariable, Placement, Serving, Store
 from components.drift import find_drift
 from components.freeze import freeze_serving, freeze_store, freeze_template, grows
 from components.manifests import Manifest, render
@@ -50,10 +50,11 @@ def test_scaling_changes_nothing_but_the_replicas(before: int, after: int) -> No
     )
 
 
-@pytest.mark.parametrize(("after", "together"), [(1, False), (2, True)])
-def test_an_earlier_versions_deployment_is_co_located_once_it_needs_it(after: int, together: bool) -> None:
-    running = live_deployment(replace(SERVING, replicas=1, co_located=False))
-    assert freeze_serving(replace(SERVING, replicas=after), running).co_located is together
+@pytest.mark.parametrize("co_location", CoLocation)
+@pytest.mark.parametrize("after", [1, 2])
+def test_what_keeps_pods_on_one_node_stays_what_it_was(co_location: CoLocation, after: int) -> None:
+    running = live_deployment(replace(SERVING, co_location=co_location))
+    assert freeze_serving(replace(SERVING, replicas=after), running).co_location is co_location
 
 
 @pytest.mark.parametrize("recorded", [(), (REGISTRY,)])

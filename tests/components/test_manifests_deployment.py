@@ -8,11 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
 
 from components.desired import EnvironmentVariable, Placement, Serving, Store
-from components.manifests import co_located
-from components.manifests.deployment import with_co_location, without_co_location
 from components.names import owner_reference
 from tests.components.stacks import (
     IMAGE,
@@ -23,15 +20,15 @@ from tests.components.stacks import (
     SHARED_STORE,
     STORE,
     job_pod,
-    placements,
     rendered,
     serving_pod,
     stack,
 )
 
-CO_LOCATION = {"labelSelector": {"matchLabels": LABELS}, "topologyKey": "kubernetes.io/hostname"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-USERS_TERM = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "topology.kubernetes.io/zone"}
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+SAME_NODE = {"labelSelector": {"matchLabels": LABELS}, "topologyKey": "kubernetes.io/hostname"}
+DRAWN = {"weight": 100, "podAffinityTerm": SAME_NODE}
 
 
 def deployment(store: Store = STORE, **changes: Any) -> Any:
@@ -111,7 +108,7 @@ def test_resources_and_placement_are_rendered_as_given() -> None:
     assert pod["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": "1"}}
     assert pod["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
     assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
-    assert pod["affinity"] == {"nodeAffinity": {REQUIRED: {}}, "podAffinity": {REQUIRED: [CO_LOCATION]}}
+    assert pod["affinity"] == {"nodeAffinity": {REQUIRED: {}}, "podAffinity": {PREFERRED: [DRAWN]}}
     assert pod["runtimeClassName"] == "nvidia"
 
 
@@ -142,33 +139,6 @@ def test_the_update_strategy_follows_store_and_device(
     modes: tuple[str, ...], device: str, strategy: dict[str, Any]
 ) -> None:
     assert deployment(store=replace(STORE, access_modes=modes), device=device)["spec"]["strategy"] == strategy
-
-
-@pytest.mark.parametrize(
-    ("store", "replicas", "together"),
-    [(STORE, 1, True), (STORE, 2, True), (SHARED_STORE, 1, False), (SHARED_STORE, 2, False)],
-)
-def test_replicas_share_a_node_when_only_one_can_mount_their_store(
-    store: Store, replicas: int, *, together: bool
-) -> None:
-    assert co_located(store, replace(SERVING, replicas=replicas)) is together
-    affinity = serving_pod(store=store, replicas=replicas).get("affinity")
-    assert affinity == ({"podAffinity": {REQUIRED: [CO_LOCATION]}} if together else None)
-
-
-def test_co_location_is_added_to_the_users_affinity_without_changing_it() -> None:
-    users = {"nodeAffinity": {"a": 1}, "podAffinity": {REQUIRED: [USERS_TERM], "preferred": []}}
-    before = json.dumps(users)
-    affinity = serving_pod(replicas=2, placement=Placement(affinity=users))["affinity"]
-    assert affinity["nodeAffinity"] == {"a": 1}
-    assert affinity["podAffinity"] == {REQUIRED: [USERS_TERM, CO_LOCATION], "preferred": []}
-    assert json.dumps(users) == before
-
-
-@given(placements)
-def test_co_location_can_be_taken_out_again(placement: Placement) -> None:
-    assert without_co_location(with_co_location(placement.affinity, LABELS), LABELS) == placement.affinity
-    assert without_co_location(placement.affinity, LABELS) == placement.affinity
 
 
 def test_checksums_go_where_they_are_asked_for() -> None:

@@ -26,7 +26,9 @@ def model(**spec: Any) -> dict[str, Any]:
     }
 
 
-def objects(device: str = "cpu", replicas: int = 2, **recipe: Any) -> list[Any]:
+def objects(
+    device: str = "cpu", replicas: int = 2, modes: tuple[str, ...] = ("ReadWriteMany",), **recipe: Any
+) -> list[Any]:
     """Return the objects that are rendered for a promoted revision."""
     made = RevisionRecipe(
         **{
@@ -42,7 +44,7 @@ def objects(device: str = "cpu", replicas: int = 2, **recipe: Any) -> list[Any]:
     )
     revision = DesiredRevision(
         hash=REVISION,
-        store=Store(size="10Gi"),
+        store=Store(size="10Gi", access_modes=modes),
         prefetch=prefetch(made, seeded=True),
         serving=serving(made, replicas=replicas),
         disruption_budget=replicas > 1,

@@ -95,7 +95,7 @@ def test_every_parameter_comes_with_its_meaning(pack: Any) -> None:
 
 
 def test_objects_in_order_pass(pack: Any) -> None:
-    for manifest in [model(replicas=2), *objects()]:
+    for manifest in [model(replicas=2, cache={"accessModes": ["ReadWriteMany"]}), *objects()]:
         assert analyzed(pack, manifest) == {}
     assert analyzed_together(pack, *objects()) == {}
 

@@ -47,6 +47,16 @@ def workload(kind: str, labels: dict[str, str]) -> dict[str, Any]:
             return {"kind": kind, "metadata": {"name": "other"}, "spec": {"template": pod}}
 
 
+NEAR_OTHERS = {
+    "affinity": {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
+            ]
+        }
+    }
+}
+
 FAILING = [
     ("decisionmodel-valid", model(model="laya"), "spec.model"),
     ("decisionmodel-valid", model(replicas=0), "spec.replicas"),
@@ -230,6 +240,10 @@ FAILING = [
     ("cache-holds-model", model(model="jevk5:latest", cache={"size": "4Gi"}), "spec.cache.size"),
     ("cache-holds-model", model(model="nli:latest", cache={"size": "1Gi"}), "spec.cache.size"),
     ("cache-headroom", model(cache={"size": "1Gi"}), "spec.cache.size"),
+    ("replicas-schedulable", model(replicas=2, scheduling=NEAR_OTHERS), "spec.replicas"),
+    ("replicas-schedulable", model(replicas=2, cache={"accessModes": ["ReadWriteOncePod"]}), "spec.replicas"),
+    ("replicas-share-node", model(replicas=2), "spec.replicas"),
+    ("replicas-share-node", model(replicas=3, cache={"accessModes": ["ReadWriteOnce"]}), "spec.replicas"),
 ]
 
 PASSING = [
@@ -290,6 +304,13 @@ PASSING = [
     ("cache-holds-model", model()),
     ("cache-headroom", model(cache={"size": "2Gi"})),
     ("cache-headroom", model(cache={"size": "512Mi"})),
+    ("replicas-schedulable", model(replicas=2)),
+    ("replicas-schedulable", model(scheduling=NEAR_OTHERS)),
+    ("replicas-schedulable", model(replicas=2, scheduling=NEAR_OTHERS, cache={"accessModes": ["ReadWriteMany"]})),
+    ("replicas-share-node", model()),
+    ("replicas-share-node", model(replicas=2, cache={"accessModes": ["ReadWriteMany"]})),
+    # They cannot even share one: the other rule says so.
+    ("replicas-share-node", model(replicas=2, scheduling=NEAR_OTHERS)),
 ]
 
 RELATIONAL_OR_CONDITIONAL = {"disruption-budget-present", "secret-capability-label", "evaluation-required"}
@@ -375,6 +396,11 @@ def test_a_budget_over_other_pods_or_in_another_namespace_is_none() -> None:
     assert found("disruption-budget-present", *without("PodDisruptionBudget"), elsewhere)
     of_others = changed(budget, "spec/selector", {"matchLabels": {"app": "other"}})
     assert found("disruption-budget-present", *without("PodDisruptionBudget"), of_others)
+
+
+def test_a_budget_is_not_asked_for_where_pods_share_a_node() -> None:
+    on_one_node = objects(modes=("ReadWriteOnce",))
+    assert found("disruption-budget-present", *[each for each in on_one_node if "Budget" not in each["kind"]]) == []
 
 
 def test_a_budget_is_not_asked_for_where_nothing_serves_or_one_pod_does() -> None:

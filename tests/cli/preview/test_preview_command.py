@@ -56,8 +56,8 @@ team-a/laya: new revision  (model.yaml:1)
     + PersistentVolumeClaim laya-store-{revision}  (Caching)
     + Job laya-pf-{revision}  (Caching)
     + Deployment laya-{revision}  (Starting)
-    + PodDisruptionBudget laya-{revision}  (Promoted)
     + Service laya  (Promoted)
+  advisory: spec.replicas: all 2 Pods run on the one node that mounts the store, and go with it [replicas-share-node]
 
 1 new revision
 """

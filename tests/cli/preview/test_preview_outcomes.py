@@ -27,6 +27,7 @@ pytestmark = pytest.mark.anyio
 GIB = 1024**3
 RESOURCES = {"requests": {"cpu": "1", "memory": "3Gi"}, "limits": {"memory": "4Gi"}}
 GATE: dict[str, Any] = {"datasetRef": {"configMapRef": {"name": "golden", "key": "cases"}}, "minAccuracy": "0.8"}
+SHARED = {"accessModes": ["ReadWriteMany"]}
 STATISTICS = {"method": "paired", "nonInferiorityMargin": "0.05"}
 QUESTION = {"type": "choice", "criteria": {"billing": "money", "tech": "machines"}}
 
@@ -76,7 +77,8 @@ async def test_a_preview_reads_with_all_of_the_documented_rights_and_no_other(as
     # The second is new, and so its Service's name has to be free.
     other = asked.manifest()
     other["metadata"]["name"] = "other"
-    await asked.preview(asked.manifest(model="laya:en-better", replicas=2, rollout={"evaluation": GATE}), other)
+    changed = asked.manifest(model="laya:en-better", replicas=2, cache=SHARED, rollout={"evaluation": GATE})
+    await asked.preview(changed, other)
 
     used = {used_right(request.path) for request in asked.bed.server.requests}
     rules = documented_role()["rules"]

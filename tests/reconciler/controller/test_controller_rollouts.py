@@ -15,6 +15,8 @@ from tests.reconciler.controller.kubelet import Failed
 
 pytestmark = pytest.mark.anyio
 
+SHARED = {"accessModes": ["ReadWriteMany"]}
+
 
 async def test_the_first_rollout_ends_ready_and_is_told_step_by_step(bed: Bed) -> None:
     revision = await bed.rolled_out()
@@ -235,8 +237,8 @@ async def test_a_candidate_waits_for_approval_where_promotion_is_manual(bed: Bed
 
 
 async def test_more_replicas_are_scaled_in_place_and_get_a_disruption_budget(bed: Bed) -> None:
-    revision = await bed.rolled_out()
-    await bed.rolled_out(replicas=3)
+    revision = await bed.rolled_out(cache=SHARED)
+    await bed.rolled_out(cache=SHARED, replicas=3)
 
     assert bed.get(DEPLOYMENTS, f"router-{revision}")["spec"]["replicas"] == 3
     assert ("PodDisruptionBudget", f"router-{revision}") in bed.children

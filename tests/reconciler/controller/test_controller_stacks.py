@@ -409,7 +409,7 @@ async def test_an_edited_service_is_as_declared_again(bed: Bed, edit: Callable[[
 
 async def test_an_edited_budget_is_as_declared_again(bed: Bed) -> None:
     """The API server refuses a budget with both limits: what was set goes in the write that brings ours back."""
-    revision = await bed.rolled_out(replicas=2)
+    revision = await bed.rolled_out(replicas=2, cache={"accessModes": ["ReadWriteMany"]})
     declared = deepcopy(bed.get(BUDGETS, f"router-{revision}")["spec"])
 
     def ask_for_a_minimum(obj: Object) -> None:
