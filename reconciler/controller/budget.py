@@ -26,7 +26,7 @@ class Standing:
 
     key: ObjectKey
     active: bool
-    """It is rolling out, or watches what it has just promoted."""
+    """It is rolling out, or watches what it has just promoted; not while only a person is waited for."""
     waiting_since: datetime | None
     """When it began to wait for a slot; None when it does not."""
 
@@ -84,11 +84,19 @@ class RolloutBudget:
 def standing(obj: KubernetesObject, now: datetime) -> Standing:
     """Return where a DecisionModel stands; it is parsed in full only where its window has to be known."""
     status = obj.get("status") or {}
+    if obj["metadata"].get("deletionTimestamp"):
+        # Nothing is done for it any more, however long somebody's finalizer keeps it.
+        return Standing(key=object_key(obj), active=False, waiting_since=None)
     return Standing(
         key=object_key(obj),
-        active="candidateRevision" in status or ("previousRevision" in status and _in_window(obj, now)),
+        active=_rolls_out(status) or ("previousRevision" in status and _in_window(obj, now)),
         waiting_since=_waiting_since(status),
     )
+
+
+def _rolls_out(status: KubernetesObject) -> bool:
+    # A candidate that was proved does nothing for as long as people take; to promote it takes a moment.
+    return "candidateRevision" in status and _reasons(status).get(ConditionType.PROMOTED) != Reason.PROMOTION_PENDING
 
 
 def _in_window(obj: KubernetesObject, now: datetime) -> bool:
@@ -101,8 +109,11 @@ def _in_window(obj: KubernetesObject, now: datetime) -> bool:
 
 
 def _waiting_since(status: KubernetesObject) -> datetime | None:
-    reasons = {each["type"]: each["reason"] for each in status.get("conditions") or ()}
-    since = status.get("phaseTransitionTime")
-    if status.get("phase") != Phase.PENDING or reasons.get(ConditionType.READY) != Reason.ROLLOUT_QUEUED or not since:
+    since, reason = status.get("phaseTransitionTime"), _reasons(status).get(ConditionType.READY)
+    if status.get("phase") != Phase.PENDING or reason != Reason.ROLLOUT_QUEUED or not since:
         return None
     return datetime.fromisoformat(since)
+
+
+def _reasons(status: KubernetesObject) -> dict[str, str]:
+    return {each["type"]: each["reason"] for each in status.get("conditions") or ()}

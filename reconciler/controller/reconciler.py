@@ -80,6 +80,8 @@ class _Known:
     """Its state has been read and told."""
     is_unsure: bool = False
     """Its last status may have been written although the answer was an error."""
+    is_retired: bool = False
+    """It is being deleted, and nothing is done for it any more."""
 
 
 class Reconciler:
@@ -106,6 +108,7 @@ class Reconciler:
             return None
         known = self._known.setdefault(key, _Known(object_uid(obj)))
         if obj["metadata"].get("deletionTimestamp"):
+            self._retire(key, known)
             return None
         try:
             model = DecisionModel.model_validate(obj)
@@ -305,15 +308,27 @@ class Reconciler:
         ]
         return frozenset([revision for revision in new if await self._with.seeds.exists(owner, revision)])
 
-    def _forget(self, key: ObjectKey, uid: str) -> None:
-        _log.info("the DecisionModel is gone; its stack is dropped")
-        del self._known[key]
+    def _retire(self, key: ObjectKey, known: _Known) -> None:
+        """End what runs for a DecisionModel that is being deleted: somebody's finalizer may keep it for ever."""
+        if known.is_retired:
+            return
+        _log.info("the DecisionModel is being deleted: its work ends, and its rollout slot is free")
+        known.is_retired = True
+        self._end_work(key, known.uid)
+        self._with.stacks.stop(key)
+
+    def _end_work(self, key: ObjectKey, uid: str) -> None:
         self._with.resolver.forget(key)
         self._with.prober.forget(key, ())
         self._budget.release(key)
+        self._with.evaluations.stop(key, uid)
+
+    def _forget(self, key: ObjectKey, uid: str) -> None:
+        _log.info("the DecisionModel is gone; its stack is dropped")
+        del self._known[key]
+        self._end_work(key, uid)
         self._with.metrics.forget(key)
         self._with.seeds.forget(uid)
-        self._with.evaluations.stop(key, uid)
         self._with.grower.forget_others({object_uid(claim) for claim in self._with.watched.children[CLAIMS]})
         self._with.stacks.forget(key, uid)
 

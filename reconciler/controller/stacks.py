@@ -134,13 +134,17 @@ class StackConverger:
         self._memories[uid] = memory.settled()
         return 0.0
 
+    def stop(self, key: ObjectKey) -> None:
+        """End the operation that runs for a DecisionModel."""
+        self._background.cancel(key, STACK_TASKS, _CONVERGENCE)
+
     def forget(self, key: ObjectKey, uid: str) -> None:
         """Drop the stack of a deleted DecisionModel; the garbage collector deletes its objects.
 
         An operation for it ends as well: in a namespace that went with it, the engine would try for a minute, and every
         other DecisionModel would wait for its turn.
         """
-        self._background.cancel(key, STACK_TASKS, _CONVERGENCE)
+        self.stop(key)
         self._memories.pop(uid, None)
         self._conflicts.pop(uid, None)
         stack = names.stack(Owner(namespace=key.namespace, name=key.name, uid=uid))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from api.conditions import ConditionType, EventReason, Reason, find_condition
 from api.keys import PROMOTE_ANNOTATION
-from api.status import RevisionStatus
+from api.status import DecisionModelStatus, RevisionStatus
 from reconciler.rollout.draft import Draft
 
 _LONGEST_QUOTE = 64
@@ -46,6 +46,13 @@ def ask(draft: Draft, candidate: RevisionStatus) -> None:
         draft.event(EventReason.DEPRECATED_APPROVAL, note)
     else:
         draft.event(EventReason.STALE_APPROVAL, f"{stale} is no approval of revision {candidate.hash}")
+
+
+def is_asked_for(status: DecisionModelStatus) -> bool:
+    """Whether a candidate waits for a person: it has been proved, and what is left takes a moment."""
+    promoted = find_condition(status.conditions, ConditionType.PROMOTED)
+    waits = promoted is not None and promoted.reason == Reason.PROMOTION_PENDING
+    return waits and status.candidate_revision is not None
 
 
 def withdraw(draft: Draft) -> None:

@@ -17,7 +17,8 @@ from reconciler.rollout.stable import describe_replicas
 
 def advance(draft: Draft, wanted: RevisionStatus) -> Decision:
     """Take the candidate one step further towards `wanted` becoming the stable revision."""
-    if queue.must_wait(draft):
+    if queue.must_wait(draft, wanted):
+        supersede(draft)
         return queue.wait(draft)
     if draft.candidate is None or draft.candidate.hash != wanted.hash:
         _begin(draft, wanted)

@@ -9,17 +9,24 @@ from dataclasses import replace
 from datetime import timedelta
 
 from api.conditions import ConditionType, Phase, Reason, find_condition
-from reconciler.rollout import timing
+from api.status import RevisionStatus
+from reconciler.rollout import approval, timing
 from reconciler.rollout.decision import Decision
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.stable import describe_pods, upkeep
 
 
-def must_wait(draft: Draft) -> bool:
-    """Whether a rollout may not begin yet; one under way, or in the window of its predecessor, has its slot already."""
+def must_wait(draft: Draft, wanted: RevisionStatus) -> bool:
+    """Whether the rollout of `wanted` may not begin yet.
+
+    One under way, or in the window of its predecessor, has its slot already. A candidate that waits for a person has
+    given its slot back, so what follows it needs one again.
+    """
     facts = draft.facts
-    if facts.rollout_limit == 0 or facts.admitted or draft.candidate is not None:
+    if facts.rollout_limit == 0 or facts.admitted:
         return False
+    if draft.candidate is not None:
+        return draft.candidate.hash != wanted.hash and approval.is_asked_for(draft.status)
     return draft.status.previous_revision is None or draft.spec.rollout.stabilization_window == timedelta(0)
 
 

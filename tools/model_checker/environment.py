@@ -161,7 +161,7 @@ def _rivals(judge: Judge, state: State) -> Iterator[tuple[str, State]]:
             yield f"the data set is the {dataset} one", state._replace(scoring=scoring._replace(dataset=dataset))
         for result in (EvaluationResult.FAILED, EvaluationResult.UNDECIDED):
             yield f"the candidate's evaluation ends {result}", state._replace(scoring=scoring.ended(result))
-    if state.slot is Slot.FREE and not judge.known(state.status).hold_a_slot(state.spec):
+    if state.slot is Slot.FREE and not judge.holds_a_slot(state.status, state.spec):
         yield "another rollout takes the slot", state._replace(slot=Slot.TAKEN)
 
 

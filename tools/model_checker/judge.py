@@ -22,6 +22,7 @@ from reconciler.rollout import (
     RevisionFacts,
     ServingFacts,
     StoreState,
+    approval,
 )
 from reconciler.rollout.promotion import recent_promotion
 from tools.model_checker import clock
@@ -98,10 +99,6 @@ class Known(NamedTuple):
     failed: int | None
     target: int | None
 
-    def hold_a_slot(self, spec: Spec) -> bool:
-        """Whether a rollout is under way, or the window after it."""
-        return self.candidate is not None or (self.previous is not None and spec.window)
-
 
 class Judge:
     """Decides with `decide`, which is the real one unless a test puts a faulty one in its place."""
@@ -119,6 +116,12 @@ class Judge:
     def status(self, number: int) -> DecisionModelStatus:
         """Return the status of a number."""
         return self._statuses[number]
+
+    def holds_a_slot(self, number: int, spec: Spec) -> bool:
+        """Whether a rollout is under way, or the window after it; not while it only waits for a person."""
+        known = self.known(number)
+        rolls_out = known.candidate is not None and not approval.is_asked_for(self._statuses[number])
+        return rolls_out or (known.previous is not None and spec.window)
 
     def known(self, number: int) -> Known:
         """Return the revisions that a status names."""

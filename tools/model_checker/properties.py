@@ -71,7 +71,8 @@ def _gate_violation(judge: Judge, state: State, verdict: Verdict, promoted: int)
 def _begins(judge: Judge, state: State, verdict: Verdict) -> bool:
     """Whether a rollout begins: one that follows another, or comes in the window after it, has its slot."""
     before, after = judge.known(state.status), judge.known(verdict.status)
-    return after.candidate is not None and not before.hold_a_slot(state.spec)
+    is_new = after.candidate is not None and after.candidate != before.candidate
+    return is_new and not judge.holds_a_slot(state.status, state.spec)
 
 
 def _plan_violation(judge: Judge, state: State, verdict: Verdict, plan: Plan) -> Violation | None:

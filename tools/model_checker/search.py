@@ -38,13 +38,14 @@ class Start(StrEnum):
     APPROVED = "approved"
     """As `EVALUATED`, and a person approves what has passed."""
     QUEUED = "queued"
-    """As `SERVING`, while another DecisionModel has the only rollout slot."""
+    """As `SERVING`, while another DecisionModel has the only rollout slot; a person approves what is ready."""
 
 
 _EDITED = {
     Start.RECREATE: Spec(recreate=True),
     Start.EVALUATED: Spec(evaluated=True),
     Start.APPROVED: Spec(evaluated=True, manual=True),
+    Start.QUEUED: Spec(manual=True),
 }
 """What the edit that asks for B brings besides."""
 

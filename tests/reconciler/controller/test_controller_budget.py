@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,9 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.keys import PROMOTE_ANNOTATION
 from reconciler.controller.budget import RolloutBudget
+from reconciler.controller.watched import DECISION_MODELS
 from reconciler.kernel.resources import ObjectKey
 from tests.reconciler.controller.bed import Bed
+from tests.reconciler.controller.runtimes import FakeRuntime
+from tests.reconciler.controller.stack_engine import Trouble
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REVISION = {"hash": "0123456789abcdef"}
@@ -40,6 +45,16 @@ def promoted(name: str, seconds_ago: int) -> dict[str, Any]:
     return model(name, previousRevision=previous)
 
 
+def parked(name: str) -> dict[str, Any]:
+    pending = {"type": "Promoted", "status": "False", "reason": "PromotionPending", "message": ""}
+    return model(name, phase="AwaitingPromotion", candidateRevision=REVISION, conditions=[pending])
+
+
+def deleted(obj: dict[str, Any]) -> dict[str, Any]:
+    """The object while somebody's finalizer keeps it."""
+    return {**obj, "metadata": {**obj["metadata"], "deletionTimestamp": stamp(-10), "finalizers": ["foreign/one"]}}
+
+
 def key(name: str) -> ObjectKey:
     return ObjectKey("default", name)
 
@@ -57,6 +72,10 @@ def key(name: str) -> ObjectKey:
         ([waiting("b", 0)], True),
         ([waiting("Z", 0)], False),
         ([model("b", phase="Pending", phaseTransitionTime=stamp(-20))], True),
+        ([parked("b")], True),
+        ([deleted(rolling("b"))], True),
+        ([deleted(waiting("b", -20))], True),
+        ([deleted(promoted("b", 10))], True),
     ],
 )
 def test_a_slot_is_free_for_the_first_in_line(others: list[dict[str, Any]], *, admitted: bool) -> None:
@@ -112,15 +131,28 @@ def test_a_window_that_cannot_be_read_holds_nobody_up() -> None:
     assert RolloutBudget(1).admit(key("a"), "r", models, NOW)
 
 
+def promoted_now(name: str) -> dict[str, Any]:
+    return promoted(name, 0)
+
+
+def waiting_first(name: str) -> dict[str, Any]:
+    return waiting(name, -100)
+
+
 @given(
     limit=st.integers(1, 3),
     since=st.lists(st.integers(0, 5), min_size=1, max_size=6),
     active=st.integers(0, 3),
+    idle=st.lists(st.sampled_from([rolling, promoted_now, parked, waiting_first]), max_size=4),
     order=st.randoms(use_true_random=False),
 )
-def test_never_more_than_there_are_and_never_out_of_turn(limit: int, since: list[int], active: int, order: Any) -> None:
+def test_never_more_than_there_are_and_never_out_of_turn(
+    limit: int, since: list[int], active: int, idle: list[Callable[[str], dict[str, Any]]], order: Any
+) -> None:
+    """Those that are being deleted or wait for a person, whatever they are doing, count for nothing."""
     queue = {f"m{number}": seconds for number, seconds in enumerate(since)}
     models = [*(waiting(name, seconds) for name, seconds in queue.items()), *(rolling(f"r{n}") for n in range(active))]
+    models += [parked(f"i{n}") if make is parked else deleted(make(f"i{n}")) for n, make in enumerate(idle)]
     asking = list(queue)
     order.shuffle(asking)
     budget = RolloutBudget(limit)
@@ -166,9 +198,105 @@ async def test_a_rollout_that_can_no_longer_be_read_gives_its_slot_to_the_next(i
     assert phases(bed) == ["Caching", "Caching", "Pending"]
 
 
-def phases(bed: Bed) -> list[str]:
+@pytest.mark.anyio
+async def test_a_model_that_is_being_deleted_gives_its_slot_and_its_place_to_the_next(idle_bed: Bed) -> None:
+    """However long somebody's finalizer keeps it."""
+    bed = start_with_one_slot(idle_bed)
+    await declare_in_turn(bed)
+    for name in ("router", "second"):
+        delete_in_vain(bed, name)
+    await bed.settle()
+    await bed.advance(61)
+
+    assert phases(bed) == ["Caching", "Pending", "Caching"]
+    bed.kubelet.prefetch = lambda _: None
+    await bed.settle()
+    await bed.advance(10)
+    assert phases(bed)[-1] == "Ready"
+
+
+@pytest.mark.anyio
+async def test_what_runs_for_a_model_that_is_being_deleted_ends(bed: Bed) -> None:
+    bed.kubelet.adjust = hang
+    bed.declare()
+    await bed.settle()
+    bed.driver.trouble = [Trouble(None)]
+    bed.declare("second")
+    await bed.settle()
+    assert (bed.runtimes.hanging, bed.driver.hanging) == (1, 1)
+    for name in ("router", "second"):
+        delete_in_vain(bed, name)
+
+    await bed.run_until(lambda: not bed.runtimes.hanging and not bed.driver.hanging)
+    await bed.settle()
+    performed = len(bed.driver.performed)
+    await bed.advance(61)
+    await bed.advance(600)
+    assert len(bed.driver.performed) == performed, "nothing starts anew"
+    assert {bed.parts.background.count(kind) for kind in ("probe", "stack", "evaluate", "resolve")} == {0}
+
+
+def delete_in_vain(bed: Bed, name: str) -> None:
+    bed.edit(DECISION_MODELS, name, lambda obj: obj["metadata"].update(finalizers=["example.com/kept"]))
+    bed.delete(name)
+
+
+def hang(runtime: FakeRuntime) -> None:
+    runtime.hangs = True
+
+
+@pytest.mark.anyio
+async def test_a_candidate_that_waits_for_a_person_holds_nobody_up(idle_bed: Bed) -> None:
+    bed = start_with_one_slot(idle_bed)
+    await park(bed)
+
+    bed.declare("second")
+    await bed.settle()
+    await bed.advance(10)
+    assert phases(bed, "second") == ["Ready"]
+    candidate = bed.status.candidate_revision
+    assert candidate is not None
+    bed.declare(model="laya:multilingual", rollout=MANUAL, annotations={PROMOTE_ANNOTATION: candidate.hash})
+    await bed.settle()
+    assert bed.selected == candidate.hash, "although the other one watches what it has promoted"
+
+
+@pytest.mark.anyio
+async def test_what_follows_a_parked_candidate_waits_for_a_slot_like_any_other(idle_bed: Bed) -> None:
+    bed = start_with_one_slot(idle_bed)
+    old = await park(bed)
+    bed.kubelet.prefetch = lambda _: False
+    bed.declare("second")
+    await bed.settle()
+    bed.declare(model="laya:en-better", rollout=MANUAL)
+    await bed.settle()
+
+    assert phases(bed, "router", "second") == ["Pending", "Caching"]
+    assert (bed.condition("Ready")[1], bed.selected) == ("RolloutQueued", old)
+    assert bed.status.candidate_revision is None
+    bed.delete("second")
+    await bed.settle()
+    await bed.advance(61)
+    assert bed.status.phase == "Caching"
+
+
+MANUAL = {"promotion": "Manual"}
+
+
+async def park(bed: Bed) -> str:
+    """Have a candidate wait for a person, and return what serves meanwhile."""
+    bed.kubelet.prefetch = lambda _: None
+    old = await bed.rolled_out(rollout=MANUAL)
+    await bed.advance(301)
+    bed.declare(model="laya:multilingual", rollout=MANUAL)
+    await bed.settle()
+    assert bed.status.phase == "AwaitingPromotion"
+    return old
+
+
+def phases(bed: Bed, *names: str) -> list[str]:
     found = {obj["metadata"]["name"]: obj["status"]["phase"] for obj in bed.parts.watched.models}
-    return [found[name] for name in ("router", "second", "third")]
+    return [found[name] for name in names or ("router", "second", "third")]
 
 
 @pytest.mark.anyio

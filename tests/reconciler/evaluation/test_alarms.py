@@ -132,7 +132,7 @@ def test_a_lost_label_that_is_too_rare_says_how_many_items_would_do() -> None:
 
 
 @given(confidences, st.integers(1, 50_000), st.integers(2, 5000))
-def test_the_planner_tells_exactly_the_alarms_that_cannot_sound(confidence: float, labels: int, cases: int) -> None:
+def test_the_planner_tells_exactly_the_alarms_that_cannot_fire(confidence: float, labels: int, cases: int) -> None:
     resamples = resamples_for(labels + 2, confidence, cases)
     least = (labels + 2) / (resamples + 1)
 
