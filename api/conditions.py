@@ -91,6 +91,26 @@ class Reason(StrEnum):
     READY = "Ready"
     RUNTIME_UPDATE_AVAILABLE = "RuntimeUpdateAvailable"
 
+    # What keeps Pods or a store from coming about, in the words of the component that tells it.
+    IMAGE_PULL_BACK_OFF = "ImagePullBackOff"
+    INVALID_IMAGE_NAME = "InvalidImageName"
+    CREATE_CONTAINER_CONFIG_ERROR = "CreateContainerConfigError"
+    CREATE_CONTAINER_ERROR = "CreateContainerError"
+    RUN_CONTAINER_ERROR = "RunContainerError"
+    CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
+    OOM_KILLED = "OOMKilled"
+    EVICTED = "Evicted"
+    UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
+    UNSCHEDULABLE = "Unschedulable"
+    SCHEDULING_GATED = "SchedulingGated"
+    FAILED_CREATE = "FailedCreate"
+    FAILED_CREATE_POD_SANDBOX = "FailedCreatePodSandBox"
+    FAILED_ATTACH_VOLUME = "FailedAttachVolume"
+    FAILED_MOUNT = "FailedMount"
+    FAILED_BINDING = "FailedBinding"
+    PROVISIONING_FAILED = "ProvisioningFailed"
+    SIDECAR_RUNNING = "SidecarRunning"
+
     # Pod gates (spec section 6.3).
     PROBE_ERROR = "ProbeError"
     DIGEST_MISMATCH = "DigestMismatch"

@@ -26,6 +26,7 @@ from reconciler.controller.evidence import EvidenceKeeper
 from reconciler.controller.gathering import Gatherer
 from reconciler.controller.growth import StoreGrower
 from reconciler.controller.metrics import ControllerMetrics
+from reconciler.controller.notices import NoticeReader
 from reconciler.controller.owned_config_maps import OwnedConfigMaps
 from reconciler.controller.probing import PROBE_TASKS, GateChange, Prober
 from reconciler.controller.reconciler import Collaborators, Reconciler
@@ -148,6 +149,7 @@ class Reconciliation:
         config_maps = OwnedConfigMaps(self.client)
         grower = StoreGrower(self.client, clock=self.timing.clock)
         seeds, evidence = Seeds(config_maps), EvidenceKeeper(config_maps)
+        notices = NoticeReader(self.client, clock=self.timing.clock)
         evaluations = Evaluations(
             self.client,
             Evaluator(client=self.runtime_client, clock=self.timing.clock, sleep=self.timing.sleep),
@@ -171,6 +173,7 @@ class Reconciliation:
                     grower,
                     seeds,
                     evaluations,
+                    notices,
                     now=self.timing.now,
                 ),
                 resolver=resolver,
@@ -179,6 +182,7 @@ class Reconciliation:
                 seeds=seeds,
                 evaluations=evaluations,
                 evidence=evidence,
+                notices=notices,
                 grower=grower,
                 events=self.events,
                 metrics=self.metrics,

@@ -30,6 +30,7 @@ MANAGER_GRANTS: Final[tuple[_Grant, ...]] = (
     (("",), ("pods/status",), _CHANGED),
     (("apps",), ("replicasets",), _WATCHED),
     (("", "events.k8s.io"), ("events",), ("create", "patch")),
+    (("",), ("events",), ("list",)),
     ((GROUP,), (f"{PLURAL}/status",), _CHANGED),
     ((GROUP,), (f"{PLURAL}/finalizers",), ("update",)),
 )

@@ -13,6 +13,7 @@ from reconciler.controller.credentials import Credentials, read_credentials
 from reconciler.controller.evaluation_subject import SCORED_PHASES
 from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.growth import StoreGrower
+from reconciler.controller.notices import NoticeReader
 from reconciler.controller.observation import (
     Children,
     claim_of,
@@ -24,6 +25,7 @@ from reconciler.controller.observation import (
     selected_revision,
     uid_of,
 )
+from reconciler.controller.obstacles import Notices, obstructed, silent_objects
 from reconciler.controller.policy import policy_refusals
 from reconciler.controller.probing import Prober
 from reconciler.controller.rendering import owner_of
@@ -68,6 +70,8 @@ class Gathered:
     credentials: Credentials
     manifest: ResolvedManifest | None = None
     """The manifest's bytes, when the registry has just sent them."""
+    look_again: float | None = None
+    """In how many seconds there may be more to know, though nothing that is watched changes."""
 
 
 class Gatherer:
@@ -84,6 +88,7 @@ class Gatherer:
         grower: StoreGrower,
         seeds: Seeds,
         evaluations: Evaluations,
+        notices: NoticeReader,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -96,6 +101,7 @@ class Gatherer:
         self._grower = grower
         self._seeds = seeds
         self._evaluations = evaluations
+        self._notices = notices
         self._now = now
 
     async def gather(self, model: DecisionModel) -> Gathered:
@@ -111,6 +117,7 @@ class Gatherer:
         selected = selected_revision(children, model.metadata.name, model.metadata.uid)
         resolution, manifest = (None, None) if refusal else self._resolve(key, model, selected, image)
         credentials = await read_credentials(self._client, model)
+        read = await self._notices.read(key, silent_objects(children, model.metadata.uid))
         facts = Facts(
             now=self._now().replace(microsecond=0),
             model=model,
@@ -125,7 +132,7 @@ class Gatherer:
             api_key_refusal=credentials.api_key_refusal,
             token_refusal=credentials.token_refusal,
             conflict=await self._conflict(model, children),
-            revisions=self._revisions(model, children, resolution),
+            revisions=self._revisions(model, children, resolution, read.notices),
             service_selects=selected,
             evaluation=await self._evaluation(model),
             manifest=await self._manifest(model, children),
@@ -133,7 +140,9 @@ class Gatherer:
             rollout_limit=self._settings.max_concurrent_rollouts,
             stack_failure=self._stacks.failure(model),
         )
-        return Gathered(facts=facts, children=children, credentials=credentials, manifest=manifest)
+        return Gathered(
+            facts=facts, children=children, credentials=credentials, manifest=manifest, look_again=read.look_again
+        )
 
     def _resolve(
         self, key: ObjectKey, model: DecisionModel, selected: str | None, image: ChosenImage | Refusal
@@ -147,14 +156,17 @@ class Gatherer:
             return answer, None
         return resolved(model.spec, model.status, answer.digest, image, self._settings), answer
 
-    def _revisions(self, model: DecisionModel, children: Children, resolution: Resolution) -> dict[str, RevisionFacts]:
+    def _revisions(
+        self, model: DecisionModel, children: Children, resolution: Resolution, notices: Notices
+    ) -> dict[str, RevisionFacts]:
         hashes = hashes_of_interest(model.status, resolution)
-        return {name: self._revision(children, model, name) for name in hashes}
+        return {name: self._revision(children, model, name, notices) for name in hashes}
 
-    def _revision(self, children: Children, model: DecisionModel, name: str) -> RevisionFacts:
+    def _revision(self, children: Children, model: DecisionModel, name: str, notices: Notices) -> RevisionFacts:
         owner, owner_uid = model.metadata.name, model.metadata.uid
         proved_at = proved_before(model.status, name)
         observed = revision_facts(children, owner, owner_uid, name, proved_at)
+        observed = obstructed(observed, children, owner, owner_uid, name, notices)
         facts = remaining(observed, self._stacks.declared(model), name)
         claim = claim_of(children, owner, owner_uid, name)
         if claim is not None and facts.claim is not None:

@@ -25,6 +25,7 @@ from reconciler.controller.gathering import Gathered, Gatherer
 from reconciler.controller.growth import StoreGrower
 from reconciler.controller.merge_patch import difference
 from reconciler.controller.metrics import ControllerMetrics
+from reconciler.controller.notices import NoticeReader
 from reconciler.controller.observation import api_key_of, claim_of, named, serving_pods
 from reconciler.controller.probing import GateChange, Prober, Target
 from reconciler.controller.rendering import Surroundings, desired_stack, owner_of
@@ -66,6 +67,7 @@ class Collaborators:
     seeds: Seeds
     evaluations: Evaluations
     evidence: EvidenceKeeper
+    notices: NoticeReader
     grower: StoreGrower
     events: EventRecorder
     metrics: ControllerMetrics
@@ -148,7 +150,12 @@ class Reconciler:
             await self._remove_approval(key)
         if decision.repair_manifest and decision.status.candidate_revision is not None:
             await self._with.seeds.repair(owner_of(model), decision.status.candidate_revision.hash)
-        waits = [decision.requeue_after, *self._ask(key, model, decision), *self._probe(key, model, decision, gathered)]
+        waits = [
+            gathered.look_again,
+            decision.requeue_after,
+            *self._ask(key, model, decision),
+            *self._probe(key, model, decision, gathered),
+        ]
         waits.append(self._evaluate(key, model, decision, gathered))
         await self._discard_jobs(decision, gathered)
         waits.append(await self._grow(key, decision, gathered))
@@ -320,6 +327,7 @@ class Reconciler:
     def _end_work(self, key: ObjectKey, uid: str) -> None:
         self._with.resolver.forget(key)
         self._with.prober.forget(key, ())
+        self._with.notices.forget(key)
         self._budget.release(key)
         self._with.evaluations.stop(key, uid)
 

@@ -103,6 +103,7 @@ def pod_signature(pod: JsonObject) -> tuple[object, ...]:
     status = pod.get("status", {})
     conditions = {item["type"]: item.get("status") for item in status.get("conditions") or ()}
     containers = status.get("containerStatuses") or ()
+    every = (*(status.get("initContainerStatuses") or ()), *containers)
     return (
         pod["metadata"]["uid"],
         status.get("podIP"),
@@ -111,4 +112,12 @@ def pod_signature(pod: JsonObject) -> tuple[object, ...]:
         conditions.get("Ready"),
         status.get("phase"),
         tuple(container.get("restartCount", 0) for container in containers),
+        conditions.get("PodScheduled"),
+        tuple(map(_state, every)),
     )
+
+
+def _state(container: JsonObject) -> tuple[str, str]:
+    """Return what a container is doing and why: what it says besides, changes with every attempt."""
+    state = container.get("state") or {}
+    return next(((each, str((state[each] or {}).get("reason", ""))) for each in sorted(state)), ("", ""))

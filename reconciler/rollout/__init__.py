@@ -22,6 +22,7 @@ from reconciler.rollout.facts import (
     StoreState,
     TagMissing,
 )
+from reconciler.rollout.obstacle import Obstacle
 
 __all__ = [
     "ClaimFacts",
@@ -30,6 +31,7 @@ __all__ = [
     "EventNote",
     "Facts",
     "ManifestState",
+    "Obstacle",
     "PrefetchFacts",
     "PrefetchState",
     "Refusal",

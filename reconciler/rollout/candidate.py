@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from api.conditions import ConditionType, EventReason, Phase, Reason
+from api.conditions import ConditionType, EventReason, Phase, Reason, find_condition
 from api.status import RevisionStatus
 from reconciler.rollout import approval, manifest, queue, timing
 from reconciler.rollout.decision import Decision, RevisionPlan
 from reconciler.rollout.draft import Draft, short
 from reconciler.rollout.facts import PrefetchFacts, PrefetchState, RevisionFacts, StoreState
 from reconciler.rollout.in_flight import keep_going
+from reconciler.rollout.obstacle import Cause, cause_of
 from reconciler.rollout.promotion import settle
 from reconciler.rollout.recreate import make_room
 from reconciler.rollout.rejection import reject
@@ -31,7 +32,8 @@ def advance(draft: Draft, wanted: RevisionStatus) -> Decision:
     if facts.prefetch.state is PrefetchState.FAILED:
         return reject(draft, wanted, Reason.PREFETCH_FAILED, _prefetch_message(facts.prefetch))
     if facts.prefetch.state is not PrefetchState.COMPLETE:
-        return _cache(draft, wanted, _caching_message(draft))
+        told = _told_before_the_end(draft, facts.prefetch) or _caching_cause(draft, facts.prefetch)
+        return _cache(draft, wanted, told.message, reason=told.reason)
     return _start(draft, wanted)
 
 
@@ -88,16 +90,26 @@ def _announce_image(draft: Draft, wanted: RevisionStatus) -> None:
         draft.event(EventReason.UNPINNED_RUNTIME_IMAGE, f"{wanted.image} is admitted without a digest")
 
 
-def _cache(draft: Draft, wanted: RevisionStatus, message: str, *, terminating: bool = False) -> Decision:
+def _cache(
+    draft: Draft,
+    wanted: RevisionStatus,
+    message: str,
+    *,
+    terminating: bool = False,
+    reason: Reason = Reason.CACHING,
+) -> Decision:
     if _is_overdue(draft):
         return reject(draft, wanted, Reason.CACHE_TIMEOUT, f"the model was not cached in time: {message}")
     draft.enter(Phase.CACHING)
-    if draft.condition(ConditionType.CACHED, Reason.CACHING, message, holds=False):
+    before = find_condition(draft.status.conditions, ConditionType.CACHED)
+    draft.condition(ConditionType.CACHED, reason, message, holds=False)
+    if before is None or before.status == "True":
         draft.event(EventReason.PREFETCH_STARTED, f"caching {wanted.model} for revision {wanted.hash}")
     requeue = timing.RECHECK_TERMINATING_STORE if terminating else timing.RECHECK_PROGRESS
     # A store that is going away cannot be declared again before it is gone.
     plan = () if terminating else (RevisionPlan(revision=wanted),)
-    return keep_going(draft, wanted, Reason.CACHING, plan, requeue)
+    cause = None if reason is Reason.CACHING else Cause(reason=reason, message=message)
+    return keep_going(draft, wanted, Reason.CACHING, plan, requeue, cause=cause)
 
 
 def _start(draft: Draft, wanted: RevisionStatus) -> Decision:
@@ -108,16 +120,19 @@ def _start(draft: Draft, wanted: RevisionStatus) -> Decision:
     ready, desired = draft.facts.of(wanted).serving.model_ready, draft.spec.replicas
     if may_start and ready >= desired:
         return settle(draft, wanted, plan)
-    message = f"{ready}/{desired} Pods model-ready" if may_start else "the Pods of the serving revision are stopping"
-    if draft.facts.stack_trouble:
-        message = f"{message}; {draft.facts.stack_trouble}"
+    cause = cause_of(draft.facts.of(wanted).serving.obstacle) if may_start else None
+    doing = f"{ready}/{desired} Pods model-ready" if may_start else "the Pods of the serving revision are stopping"
+    message = _joined(doing, draft.facts.stack_trouble, cause)
     if draft.has_outlasted(Phase.STARTING, draft.spec.rollout.timeouts.starting_timeout):
-        return reject(draft, wanted, Reason.START_TIMEOUT, f"{message} when the starting deadline passed")
+        return reject(draft, wanted, Reason.START_TIMEOUT, _overdue(message, cause))
+    before = find_condition(draft.status.conditions, ConditionType.MODEL_READY)
+    begins = before is None or before.status == "True" or draft.status.phase is not Phase.STARTING
     draft.enter(Phase.STARTING)
-    if draft.condition(ConditionType.MODEL_READY, Reason.STARTING, message, holds=False):
+    draft.condition(ConditionType.MODEL_READY, Reason.STARTING if cause is None else cause.reason, message, holds=False)
+    if begins:
         draft.event(EventReason.REVISION_STARTING, f"starting revision {wanted.hash}")
         _tell_co_location(draft, wanted)
-    return keep_going(draft, wanted, Reason.STARTING, (plan,), timing.RECHECK_PROGRESS)
+    return keep_going(draft, wanted, Reason.STARTING, (plan,), timing.RECHECK_PROGRESS, cause=cause)
 
 
 def _is_overdue(draft: Draft) -> bool:
@@ -135,8 +150,27 @@ def _tell_co_location(draft: Draft, wanted: RevisionStatus) -> None:
         draft.event(EventReason.REPLICAS_CO_LOCATED, note)
 
 
-def _caching_message(draft: Draft) -> str:
-    return draft.facts.stack_trouble or "the prefetch Job is running"
+def _joined(doing: str, trouble: str, cause: Cause | None) -> str:
+    """Say what is waited for, and what stands in the way."""
+    return "; ".join(filter(None, (doing, trouble, "" if cause is None else cause.message)))
+
+
+def _overdue(message: str, cause: Cause | None) -> str:
+    return f"{message} when the starting deadline passed" if cause is None else f"not started in time: {message}"
+
+
+def _caching_cause(draft: Draft, prefetch: PrefetchFacts) -> Cause:
+    cause = cause_of(prefetch.obstacle)
+    message = _joined("", draft.facts.stack_trouble, cause) or "the prefetch Job is running"
+    return Cause(reason=Reason.CACHING if cause is None else cause.reason, message=message)
+
+
+def _told_before_the_end(draft: Draft, prefetch: PrefetchFacts) -> Cause | None:
+    """Return what kept a Job from ending that its own deadline has ended: its Pods, which said so, went with it."""
+    told = find_condition(draft.status.conditions, ConditionType.CACHED)
+    if not prefetch.expired or told is None or told.status == "True":
+        return None
+    return Cause(reason=Reason(told.reason), message=told.message)
 
 
 def _prefetch_message(prefetch: PrefetchFacts) -> str:

@@ -15,6 +15,7 @@ from api.conditions import Reason
 from api.decisionmodel import DecisionModel
 from api.status import EvaluationStatus, RevisionStatus
 from components.desired import is_shareable
+from reconciler.rollout.obstacle import Obstacle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,8 @@ class PrefetchFacts:
     failure: str = ""
     detail: str = ""
     permanent: bool = False
+    obstacle: Obstacle | None = None
+    """What keeps it from running, or from ending."""
 
     @property
     def has_filled_the_store(self) -> bool:
@@ -106,6 +109,8 @@ class ServingFacts:
     crash_looping: bool = False
     precision: str = ""
     """What the runtime reports about the weights; informational."""
+    obstacle: Obstacle | None = None
+    """What keeps Pods from being made, started or ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

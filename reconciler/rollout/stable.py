@@ -9,6 +9,7 @@ from reconciler.rollout.cache_guard import guard_cache
 from reconciler.rollout.decision import Decision, RevisionPlan, StackPlan
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import PrefetchState, StoreState
+from reconciler.rollout.obstacle import Cause, cause_of
 from reconciler.rollout.recreate import is_stable_stopped, is_stopped
 from reconciler.rollout.retention import kept_revision
 from reconciler.rollout.store_recovery import bears_mark, may_start_pods, needs_prefetch, tend_store
@@ -69,8 +70,12 @@ def count_replicas(draft: Draft, revision: RevisionStatus) -> tuple[int, int]:
     return ready, desired
 
 
-def describe_ready(draft: Draft, *, reason: Reason = Reason.READY) -> None:
-    """Say through `Ready` whether the stable answers requests; `reason` is used while it does."""
+def describe_ready(draft: Draft, *, reason: Reason = Reason.READY, candidate: Cause | None = None) -> None:
+    """Say through `Ready` whether the stable answers requests; `reason` is used while it does.
+
+    What keeps its Pods from being ready, else what stands in the way of a candidate, is the better reason: it is what
+    people see first.
+    """
     stable = draft.stable
     if stable is None:
         return
@@ -78,13 +83,26 @@ def describe_ready(draft: Draft, *, reason: Reason = Reason.READY) -> None:
         # Only before the first traffic: what is ready but cannot be reached does not serve.
         draft.condition(ConditionType.READY, Reason.STARTING, "the Service is being created", holds=False)
         return
+    told = _shortage_cause(draft, stable) or candidate
     if draft.facts.of(stable).serving.model_ready == 0:
         message = f"no Pod of revision {stable.hash} is ready"
         if is_stable_stopped(draft):
             message = f"revision {stable.hash} is stopped to make room for {draft.status.stable_stopped_for_revision}"
-        draft.condition(ConditionType.READY, Reason.NO_MODEL_READY_PODS, message, holds=False)
+        _say_ready(draft, Reason.NO_MODEL_READY_PODS, message, told, holds=False)
         return
-    draft.condition(ConditionType.READY, reason, f"serving {stable.model} (revision {stable.hash})", holds=True)
+    _say_ready(draft, reason, f"serving {stable.model} (revision {stable.hash})", told, holds=True)
+
+
+def _say_ready(draft: Draft, reason: Reason, message: str, cause: Cause | None, *, holds: bool) -> None:
+    if cause is not None:
+        reason, message = cause.reason, f"{message}; {cause.message}"
+    draft.condition(ConditionType.READY, reason, message, holds=holds)
+
+
+def _shortage_cause(draft: Draft, stable: RevisionStatus) -> Cause | None:
+    """Return what keeps the stable from having all its Pods, if that is known."""
+    serving = draft.facts.of(stable).serving
+    return None if serving.model_ready >= draft.spec.replicas else cause_of(serving.obstacle)
 
 
 def shortage(ready: int) -> Reason:
@@ -95,12 +113,18 @@ def shortage(ready: int) -> Reason:
 def describe_replicas(draft: Draft, stable: RevisionStatus) -> tuple[int, int]:
     """Set `ModelReady` from the stable's Pods; return how many are model-ready and how many should be."""
     ready, desired = count_replicas(draft, stable)
-    message = f"{ready}/{desired} Pods model-ready"
+    message = _counted(draft, stable, ready, desired)
     if ready >= desired:
         draft.condition(ConditionType.MODEL_READY, Reason.MODEL_READY, message, holds=True)
     else:
         draft.condition(ConditionType.MODEL_READY, shortage(ready), message, holds=False)
     return ready, desired
+
+
+def _counted(draft: Draft, stable: RevisionStatus, ready: int, desired: int) -> str:
+    """Say how many Pods are ready, and what keeps the others from it."""
+    cause = _shortage_cause(draft, stable)
+    return f"{ready}/{desired} Pods model-ready" + ("" if cause is None else f"; {cause.message}")
 
 
 def phase_of_proved(draft: Draft) -> Phase:
@@ -123,7 +147,7 @@ def describe_pods(draft: Draft, stable: RevisionStatus) -> bool:
     if ready >= desired:
         draft.forget(ConditionType.DEGRADED)
         return True
-    draft.condition(ConditionType.DEGRADED, shortage(ready), f"{ready}/{desired} Pods model-ready", holds=True)
+    draft.condition(ConditionType.DEGRADED, shortage(ready), _counted(draft, stable, ready, desired), holds=True)
     return False
 
 

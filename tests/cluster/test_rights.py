@@ -47,6 +47,7 @@ RECONCILER = frozenset[Right]().union(
     rights(("get", "patch", "update"), "pods/status", "decisionmodels/status.decisionmodel.io"),
     rights(("update",), "decisionmodels/finalizers.decisionmodel.io"),
     rights(("create", "patch"), "events", "events.events.k8s.io"),
+    rights(("list",), "events"),
 )
 LEASES = rights(("create", "get", "update"), "leases.coordination.k8s.io")
 NEVER = frozenset[Right]().union(

@@ -71,7 +71,7 @@ EXACT = {
     ("", "pods"): ["get", "list", "watch"],
     ("", "pods/status"): ["get", "patch", "update"],
     ("apps", "replicasets"): ["get", "list", "watch"],
-    ("", "events"): ["create", "patch"],
+    ("", "events"): ["create", "list", "patch"],
     ("events.k8s.io", "events"): ["create", "patch"],
     ("decisionmodel.io", "decisionmodels/status"): ["get", "patch", "update"],
     ("decisionmodel.io", "decisionmodels/finalizers"): ["update"],

@@ -13,7 +13,7 @@ from typing import Any
 
 from api.keys import GATE
 from reconciler.controller.observation import conditions_of, controller_uid, has_ended, is_true, terminating
-from reconciler.controller.watched import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS
+from reconciler.controller.watched import CLAIMS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS
 from reconciler.kernel.resources import Resource
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.json_copy import json_copy
@@ -47,6 +47,10 @@ class Kubelet:
         runtime: Makes the runtime of a new Pod from its template; tests replace it to get a wrong one.
         clock_ahead: By how many seconds the node's clock is ahead of everybody else's.
         has_room: Whether new Pods can be scheduled.
+        refuse: Why admission refuses the Pods of a Job or a ReplicaSet, which nobody but their controllers is told.
+        obstruct: The status of a Pod that gets no further than that.
+        provision: Why a claim's volume cannot be made.
+        inject: The container that a mutating webhook adds to the Pods of Jobs; it never ends.
     """
 
     def __init__(self, server: FakeApiServer, runtimes: Runtimes, clock: ManualClock) -> None:
@@ -58,6 +62,10 @@ class Kubelet:
         self.clock_ahead = 0.0
         self.has_room = True
         self.adjust: Callable[[FakeRuntime], object] = lambda _: None
+        self.refuse: Callable[[Object], str | None] = lambda _: None
+        self.obstruct: Callable[[Object], Object | None] = lambda _: None
+        self.provision: Callable[[Object], str | None] = lambda _: None
+        self.inject = ""
         self._stores: dict[str, str] = {}
         self._seen = 0
 
@@ -68,6 +76,8 @@ class Kubelet:
     async def sync(self) -> bool:
         """Let everything happen that is due; returns whether anything did."""
         before = self._seen = self.server.store.version
+        for claim in self._all(CLAIMS):
+            self._bind(claim)
         for job in self._all(JOBS):
             self._run_job(job)
         for deployment in self._all(DEPLOYMENTS):
@@ -114,7 +124,7 @@ class Kubelet:
         conditions = conditions_of(job)
         if terminating(job) or is_true(conditions, "Complete") or is_true(conditions, "Failed"):
             return
-        outcome = self.prefetch(job["metadata"]["name"])
+        outcome = self.prefetch(job["metadata"]["name"]) if self._run_pod(job) else False
         if outcome is False:
             if not self._is_overdue(job):
                 return
@@ -132,6 +142,48 @@ class Kubelet:
     def _is_overdue(self, job: Object) -> bool:
         began = datetime.fromisoformat(job["metadata"]["creationTimestamp"])
         return self.clock.now() - began >= timedelta(seconds=job["spec"]["activeDeadlineSeconds"])
+
+    def _run_pod(self, job: Object) -> bool:
+        """Make a Job's Pod; returns whether it can come to its end."""
+        if message := self.refuse(job):
+            # As the Job controller says it: the Pod that was not created has another name each time.
+            self._tell(
+                job, "FailedCreate", f'Error creating: pods "{job["metadata"]["name"]}-x" is forbidden: {message}'
+            )
+            return False
+        template = job["spec"]["template"]
+        pod = self._child(job, "Job", f"{job['metadata']['name']}-x", template["metadata"]["labels"])
+        pod = self._put_missing(PODS, {**pod, "kind": "Pod", "spec": json_copy(template["spec"])})
+        status = self.obstruct(pod) or {"phase": "Running", "containerStatuses": [_running("prefetch")]}
+        if self.inject and not self.obstruct(pod):
+            ended = {"name": "prefetch", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+            status = {"phase": "Running", "containerStatuses": [ended, _running(self.inject)]}
+        self._put(PODS, {**json_copy(pod), "status": status})
+        return not self.inject and self.obstruct(pod) is None
+
+    def _bind(self, claim: Object) -> None:
+        """A claim waits for its volume for as long as that cannot be made."""
+        message = self.provision(claim)
+        if message:
+            self._put(CLAIMS, {**json_copy(claim), "status": {"phase": "Pending"}})
+            self._tell(claim, "ProvisioningFailed", message)
+        elif claim.get("status", {}).get("phase") == "Pending":
+            self._put(CLAIMS, {**json_copy(claim), "status": {"phase": "Bound"}})
+
+    def _tell(self, about: Object, reason: str, message: str) -> None:
+        metadata = about["metadata"]
+        event = {
+            "kind": "Event",
+            "metadata": {"name": f"{metadata['name']}.{reason.lower()}", "namespace": metadata["namespace"]},
+            "involvedObject": {"kind": about["kind"], "name": metadata["name"], "uid": metadata["uid"]},
+            "reason": reason,
+            "message": message,
+            "type": "Warning",
+            "lastTimestamp": self.clock.stamp(),
+        }
+        known = self.server.object("v1", "events", *_key(event))
+        if known is None or known["message"] != message:
+            self.server.put("v1", "events", event)
 
     def _failed_pod(self, job: Object, outcome: Failed) -> Object:
         name = f"{job['metadata']['name']}-x"
@@ -158,10 +210,17 @@ class Kubelet:
             REPLICA_SETS,
             {**self._child(deployment, "Deployment", wanted, template["metadata"]["labels"]), "kind": "ReplicaSet"},
         )
-        await self._scale(replica_set, deployment["spec"]["replicas"], template)
-        settled = {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}
+        conditions = [{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}]
+        if message := self.refuse(replica_set):
+            refused = f'pods "{wanted}-x" is forbidden: {message}'
+            conditions = [
+                {"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"},
+                {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": refused},
+            ]
+        else:
+            await self._scale(replica_set, deployment["spec"]["replicas"], template)
         generation = deployment["metadata"]["generation"]
-        status = {"observedGeneration": generation, "conditions": [settled]}
+        status = {"observedGeneration": generation, "conditions": conditions}
         self._put(DEPLOYMENTS, {**json_copy(deployment), "status": status})
 
     async def _scale(self, replica_set: Object, replicas: int, template: Object) -> None:
@@ -179,6 +238,13 @@ class Kubelet:
 
     async def _start(self, pod: Object) -> None:
         if not self.starts_containers or "containers" not in pod.get("spec", {}) or pod.get("status", {}).get("podIP"):
+            return
+        if controller_uid(pod) in {job["metadata"]["uid"] for job in self._all(JOBS)}:
+            return
+        if status := self.obstruct(pod):
+            judged = [each for each in pod.get("status", {}).get("conditions", []) if each["type"] == "Ready"]
+            status = {**status, "conditions": [*status.get("conditions", []), *judged]}
+            self._put(PODS, {**json_copy(pod), "status": status})
             return
         changed = json_copy(pod)
         if not self.has_room:
@@ -259,6 +325,10 @@ class Kubelet:
             "ownerReferences": [reference],
         }
         return {"metadata": metadata}
+
+
+def _running(container: str) -> Object:
+    return {"name": container, "state": {"running": {}}}
 
 
 def _key(obj: Object) -> tuple[str, str]:
