@@ -21,6 +21,7 @@ from api.spec import DecisionModelSpec
 from api.status import EvaluationStatus
 from components.environment import read_models
 from reconciler.controller.metrics import ControllerMetrics
+from reconciler.controller.obstacles import REMEDIES
 from reconciler.driver import OperationKind, Outcome
 from reconciler.evaluation.dataset import SIZE_LIMIT, parse_dataset
 from reconciler.kernel.client import KubernetesClient
@@ -253,6 +254,13 @@ def exported() -> dict[str, set[str]]:
         for family in registry.collect()
         for sample in family.samples
     }
+
+
+def test_every_obstacle_is_explained_and_no_other() -> None:
+    rows = re.findall(r"^\| (`[\w`, ]+`) \| (?:Pod|claim|Deployment, Job) \|", MONITORING, re.MULTILINE)
+
+    listed = [reason for row in rows for reason in re.findall(r"`(\w+)`", row)]
+    assert sorted(listed) == sorted(REMEDIES)
 
 
 def test_our_own_reasons_exist() -> None:

@@ -50,7 +50,7 @@ _WAITING: Final[Mapping[str, Reason]] = {
 }
 _UNHURRIED: Final = ("ContainerCreating", "PodInitializing")
 
-_REMEDIES: Final[Mapping[Reason, str]] = {
+REMEDIES: Final[Mapping[Reason, str]] = {
     Reason.IMAGE_PULL_BACK_OFF: "check the image, and whether nodes reach its registry and may pull from it",
     Reason.INVALID_IMAGE_NAME: "correct spec.image",
     Reason.CREATE_CONTAINER_CONFIG_ERROR: "create what is missing, or correct the reference to it",
@@ -70,6 +70,7 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
     Reason.PROVISIONING_FAILED: "create the StorageClass, or correct spec.cache",
     Reason.SIDECAR_RUNNING: "keep the Job's Pods out of the injection, or have the container end by itself",
 }
+"""What to do about each obstacle; its keys are all that there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,7 @@ def _noticed(kind: str, obj: JsonObject, notices: Notices) -> Obstacle | None:
 
 
 def _obstacle(reason: Reason, kind: str, obj: JsonObject, words: str) -> Obstacle:
-    return Obstacle(reason=reason, kind=kind, name=name_of(obj), words=shortened(words), remedy=_REMEDIES[reason])
+    return Obstacle(reason=reason, kind=kind, name=name_of(obj), words=shortened(words), remedy=REMEDIES[reason])
 
 
 def _under_way(jobs: Iterable[JsonObject], owner_uid: str) -> Iterator[JsonObject]:

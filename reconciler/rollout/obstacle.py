@@ -58,6 +58,13 @@ def cause_of(obstacle: Obstacle | None) -> Cause | None:
     return None if obstacle is None else obstacle.cause
 
 
+def explained(cause: Cause, obstacle: Obstacle | None) -> Cause:
+    """Return a cause with the obstacle that is behind it, which is the better reason."""
+    if obstacle is None:
+        return cause
+    return Cause(reason=obstacle.reason, message=f"{cause.message}; {obstacle.message}")
+
+
 def cut(text: str, longest: int) -> str:
     """Return a text, or as much of it as fits with a mark that there was more."""
     return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"

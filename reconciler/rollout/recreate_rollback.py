@@ -12,6 +12,7 @@ from api.status import PreviousRevision, RecreateRollback, RevisionStatus
 from reconciler.rollout import timing
 from reconciler.rollout.decision import Decision
 from reconciler.rollout.draft import Draft
+from reconciler.rollout.obstacle import Cause, explained
 from reconciler.rollout.recreate import announce_restored
 from reconciler.rollout.rejection import failed_record, hold_rejected
 from reconciler.rollout.stable import describe_replicas, stack_plan
@@ -49,7 +50,8 @@ def _stage(draft: Draft, rollback: RecreateRollback) -> Decision:
         return _give_up(draft, rollback)
     draft.enter(Phase.DEGRADED)
     message = f"revision {rollback.target.hash} is started again in place of {rollback.failed.hash}"
-    draft.condition(ConditionType.READY, Reason.POST_PROMOTION_UNHEALTHY, message, holds=False)
+    told = explained(Cause(reason=Reason.POST_PROMOTION_UNHEALTHY, message=message), target.serving.obstacle)
+    draft.condition(ConditionType.READY, told.reason, told.message, holds=False)
     describe_replicas(draft, rollback.failed)
     probe = (rollback.target.hash,)
     return draft.decided(stack=stack_plan(draft), probe=probe, requeue_after=timing.RECHECK_PROGRESS)
@@ -65,7 +67,9 @@ def _go_back(draft: Draft, rollback: RecreateRollback) -> Decision:
 
 def _give_up(draft: Draft, rollback: RecreateRollback) -> Decision:
     """Stop waiting, not trying: the old revision stays declared and serves as soon as it can."""
-    message = f"revision {rollback.target.hash} was not model-ready again when the starting deadline passed"
+    late = f"revision {rollback.target.hash} was not model-ready again when the starting deadline passed"
+    obstacle = draft.facts.of(rollback.target).serving.obstacle
+    message = explained(Cause(reason=Reason.RECREATE_ROLLBACK_TIMEOUT, message=late), obstacle).message
     failed = failed_record(draft, rollback.failed, Reason.RECREATE_ROLLBACK_TIMEOUT, message)
     draft.update(stable_revision=rollback.target, failed_revision=failed)
     draft.event(EventReason.RECREATE_ROLLBACK_TIMEOUT, message)

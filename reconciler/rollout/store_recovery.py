@@ -13,6 +13,7 @@ from components import names
 from reconciler.rollout import timing
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import PrefetchFacts, PrefetchState, Refusal, RevisionFacts, StoreState
+from reconciler.rollout.obstacle import Cause, explained
 
 ATTEMPTS = 3
 
@@ -88,7 +89,8 @@ def _refill(draft: Draft, stable: RevisionStatus, facts: RevisionFacts) -> float
         return _give_up(draft, stable)
     if draft.facts.token_refusal is not None and facts.prefetch.state is not PrefetchState.RUNNING:
         return _wait_for_token(draft, stable, draft.facts.token_refusal)
-    if draft.degrade(Reason.STORE_LOST, "the store is gone; it is created again and refilled"):
+    lost = Cause(reason=Reason.STORE_LOST, message="the store is gone; it is created again and refilled")
+    if draft.degrade(lost.reason, explained(lost, facts.prefetch.obstacle).message):
         draft.event(EventReason.STORE_LOST, f"the store of revision {stable.hash} is gone and is refilled")
     if not marked:
         return timing.RECHECK_LOST_STORE

@@ -105,11 +105,15 @@ POD_OBSTACLES = [
 ]
 
 
-@pytest.mark.parametrize(("status", "reason", "words"), POD_OBSTACLES)
-@pytest.mark.parametrize("role", ["prefetch", "serving"])
+@pytest.mark.parametrize(
+    ("role", "status", "reason", "words"),
+    [
+        *(("prefetch", *each) for each in POD_OBSTACLES),
+        # In the place of a serving Pod that ended its ReplicaSet makes another, which counts.
+        *(("serving", *each) for each in POD_OBSTACLES if each[0]["phase"] != "Failed"),
+    ],
+)
 def test_a_pod_names_what_it_waits_for(role: str, status: Object, reason: Reason, words: str) -> None:
-    if role == "serving" and status["phase"] == "Failed":
-        return  # its ReplicaSet has made another, which counts
     facts = read(prefetch_pod(status) if role == "prefetch" else serving_pod(status))
 
     found, other = facts.prefetch.obstacle, facts.serving.obstacle

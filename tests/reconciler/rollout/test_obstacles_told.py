@@ -8,7 +8,7 @@ import pytest
 
 from api.conditions import ConditionType, Phase, Reason
 from api.status import RevisionStatus
-from reconciler.rollout import Decision, Obstacle, PrefetchFacts, PrefetchState, ServingFacts
+from reconciler.rollout import Decision, Obstacle, PrefetchFacts, PrefetchState, ServingFacts, StoreState
 from tests.reconciler.rollout.worlds import World, condition
 
 PULL = Obstacle(reason=Reason.IMAGE_PULL_BACK_OFF, kind="Pod", name="pf", words="x:1: not found", remedy="check it")
@@ -141,3 +141,42 @@ def test_an_obstacle_of_a_pod_too_many_is_not_told() -> None:
     world.pods(stable, ServingFacts(exists=True, pods=2, model_ready=1, obstacle=QUOTA))
 
     assert condition(world.reconcile(), ConditionType.READY).reason == Reason.READY
+
+
+def test_a_rollback_says_why_the_old_revision_does_not_start_again() -> None:
+    world = World(spec={"replicas": 1, "rollout": {"strategy": "Recreate"}})
+    target = world.rolled_out("laya:en")
+    failed = starting(world, "laya:multilingual")
+    world.pods_are_gone(target)
+    world.reconcile()
+    world.pods_ready(failed)
+    world.reconcile()
+    world.reconcile()
+    world.pods(failed, ServingFacts(exists=True, pods=1, crash_looping=True))
+    world.reconcile()
+    world.pods_are_gone(failed)
+    world.reconcile()
+    told = condition(obstruct(world, target, PULL), ConditionType.READY)
+    assert (told.status, told.reason) == ("False", Reason.IMAGE_PULL_BACK_OFF)
+    assert told.message.endswith(PULL.message)
+
+    world.passes(601)
+    given_up = world.reconcile().status.failed_revision
+    assert given_up is not None
+    assert given_up.reason == Reason.RECREATE_ROLLBACK_TIMEOUT
+    assert given_up.message.endswith(PULL.message)
+    shown = condition(world.reconcile(), ConditionType.READY)
+    assert (shown.status, shown.reason) == ("False", Reason.IMAGE_PULL_BACK_OFF)
+
+
+def test_a_store_that_cannot_be_refilled_says_why() -> None:
+    world = World()
+    stable = world.rolled_out("laya:en")
+    world.store_is(stable, StoreState.ABSENT)
+    for _ in range(3):
+        world.reconcile()
+    decision = obstruct(world, stable, PULL)
+
+    told = condition(decision, ConditionType.DEGRADED)
+    assert told.reason == Reason.STORE_LOST
+    assert told.message.endswith(PULL.message)
