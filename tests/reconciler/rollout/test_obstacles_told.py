@@ -76,14 +76,10 @@ def test_the_jobs_own_deadline_takes_its_pods_and_not_what_they_said(failure: st
     expired = PrefetchFacts(state=PrefetchState.RUNNING, expired=True)
     world.prefetched(wanted, expired)
 
-    told = [condition(world.reconcile(), ConditionType.CACHED) for _ in range(3)]
-    assert {each.reason for each in told} == {Reason.IMAGE_PULL_BACK_OFF}
-    assert {each.message.count(PULL.message) for each in told} == {1}
-    assert len({each.message for each in told}) == 1
     world.passes(1801)
     failed = world.reconcile().status.failed_revision
     assert failed is not None
-    assert PULL.message in failed.message
+    assert failed.message.count(PULL.message) == 1
 
 
 def test_pods_that_cannot_start_are_told_in_the_same_places() -> None:
