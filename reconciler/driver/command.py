@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from reconciler.driver.backend_files import url_for_cli
 from reconciler.driver.operation import OperationKind
@@ -98,11 +99,13 @@ def cli_environment(settings: DriverSettings, ambient: Mapping[str, str], tempor
 
     Args:
         settings: The driver's.
-        ambient: This process's environment: cloud credentials, CA bundles, in-cluster addresses.
+        ambient: This process's environment, of which only what is named in `_INHERITED` is passed on, and what opens a
+            bucket where the states are in one.
         temporary: The operation's own TMPDIR.
     """
+    in_bucket = urlsplit(settings.backend_url).scheme == "s3"
     return {
-        **_without_pulumi(ambient),
+        **_inherited(ambient, prefixes=_BUCKET_PREFIXES if in_bucket else ()),
         # The lock records the user's name, and a uid without a passwd entry has none but this.
         "USER": ambient.get("USER") or settings.project,
         "TMPDIR": str(temporary),
@@ -114,17 +117,31 @@ def cli_environment(settings: DriverSettings, ambient: Mapping[str, str], tempor
 
 
 def worker_environment(ambient: Mapping[str, str], import_path: list[str]) -> dict[str, str]:
-    """Environment of a worker process: same import path as ours, no ambient Pulumi setting."""
+    """Environment of a worker process: same import path as ours, and nothing that opens a bucket."""
     return {
-        **_without_pulumi(ambient),
+        **_inherited(ambient),
         "PYTHONPATH": ":".join(entry for entry in import_path if entry),
         "PULUMI_ERROR_OUTPUT_STRING": "true",
     }
 
 
-def _without_pulumi(ambient: Mapping[str, str]) -> dict[str, str]:
-    # PULUMI_K8S_* and the like change what the provider does; only what is set here may count.
-    return {name: value for name, value in ambient.items() if not name.startswith("PULUMI_")}
+_INHERITED = frozenset(
+    {
+        *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TZ"),
+        *("SSL_CERT_DIR", "SSL_CERT_FILE"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+        *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+        # By these the provider finds the API server from within a Pod.
+        *("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"),
+    }
+)
+_BUCKET_PREFIXES = ("AWS_",)
+
+
+def _inherited(ambient: Mapping[str, str], *, prefixes: tuple[str, ...] = ()) -> dict[str, str]:
+    # PULUMI_K8S_*, KUBECONFIG and the like change what the provider does, and what else this process knows is none of
+    # the engine's business: it would be at hand for whatever a state makes the engine run.
+    return {name: value for name, value in ambient.items() if name in _INHERITED or name.startswith(prefixes)}
 
 
 def _passphrase(file: Path | None) -> dict[str, str]:

@@ -23,6 +23,8 @@ from tests.reconciler.driver.sessions import with_driver
 
 Answer = TypeVar("Answer")
 STAND_IN = Path(__file__).with_name("stand_in_cli.py")
+WHERE = "stand-in"
+"""File beside the executable that names the directory of the stand-in's script."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,9 @@ class Shared:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     root = tmp_path_factory.mktemp("driver")
     executable = root / "pulumi"
-    executable.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "{STAND_IN}" "$@"\n')
+    # The driver passes on no variable that the CLI does not need, so what the stand-in needs is in a file.
+    told = f'read -r STAND_IN < "{root / WHERE}"\nexport STAND_IN\n'
+    executable.write_text(f'#!/bin/sh\n{told}exec "{sys.executable}" -S "{STAND_IN}" "$@"\n')
     executable.chmod(0o755)
     settings = DriverSettings(
         pulumi=executable,
@@ -85,8 +89,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
         history_entries=2,
     )
     driver = StackDriver(settings)
-    with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as environment:
-        environment.setenv("STAND_IN", str(root))
+    with asyncio.Runner() as runner:
+        (root / WHERE).write_text(f"{root}\n")
         (root / "answers.json").write_text('{"version": [{"stdout": "v3.274.1"}]}')
         runner.run(driver.start())
         yield Shared(runner, settings, driver)
@@ -94,12 +98,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 
 @pytest.fixture
-def stand_in(shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+def stand_in(shared: Shared, tmp_path: Path) -> StandIn:
     # A test before may have cost the shared driver its worker.
     shared.runner.run(until(lambda: len(workers()) == 1))
     directory = tmp_path / "stand-in"
     directory.mkdir()
-    monkeypatch.setenv("STAND_IN", str(directory))
+    shared.settings.pulumi.with_name(WHERE).write_text(f"{directory}\n")
     result = StandIn(directory, shared.settings, shared.runner, shared.driver)
     result.answers()
     return result

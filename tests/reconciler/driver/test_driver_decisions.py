@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reconciler.driver import DriverSettings, FailureReason, IncompatibleToolError, Operation, OperationKind, messages
 from reconciler.driver.backend_files import file_backend_root, url_for_cli
 from reconciler.driver.backend_layout import superseded_history_files
-from reconciler.driver.command import cli_environment
+from reconciler.driver.command import cli_environment, worker_environment
 from reconciler.driver.events import MAX_DIAGNOSTICS, EngineReport, EventCollector
 from reconciler.driver.recovery import LockOwner, RecoveryStep, Symptoms, next_step, parse_lock_owners
 from reconciler.driver.sessions import parse_stat
@@ -192,6 +192,40 @@ def test_a_passphrase_travels_as_a_file_name() -> None:
 def test_without_a_passphrase_file_the_passphrase_is_empty_whatever_is_set_outside() -> None:
     environment = cli_environment(settings(), {"PULUMI_CONFIG_PASSPHRASE": "ambient"}, Path("/tmp"))
     assert environment["PULUMI_CONFIG_PASSPHRASE"] == ""
+
+
+AMBIENT = {
+    "PATH": "/bin",
+    "HOME": "/root",
+    "https_proxy": "http://proxy:3128",
+    "SSL_CERT_FILE": "/etc/ca.pem",
+    "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+}
+SECRETS = {
+    "DATABASE_PASSWORD": "s",
+    "KUBECONFIG": "/elsewhere",
+    "PULUMI_ACCESS_TOKEN": "s",
+    "PULUMI_K8S_DELETE_UNREACHABLE": "true",
+    "GITHUB_TOKEN": "s",
+    "LD_PRELOAD": "/tmp/evil.so",
+    "aws_secret_access_key": "s",
+}
+BUCKET = {"AWS_ACCESS_KEY_ID": "i", "AWS_SECRET_ACCESS_KEY": "s", "AWS_WEB_IDENTITY_TOKEN_FILE": "/t"}
+
+
+@pytest.mark.parametrize(("backend", "opens"), [("file:///state", False), ("s3://states", True)])
+def test_the_engine_gets_what_it_needs_and_nothing_else_that_this_process_knows(backend: str, opens: bool) -> None:
+    environment = cli_environment(settings(backend_url=backend), {**AMBIENT, **SECRETS, **BUCKET}, Path("/tmp"))
+    assert environment.items() >= AMBIENT.items()
+    assert not environment.keys() & SECRETS.keys()
+    assert (environment.items() >= BUCKET.items()) is opens
+    assert opens or not environment.keys() & BUCKET.keys()
+
+
+def test_a_worker_knows_nothing_that_opens_a_bucket() -> None:
+    environment = worker_environment({**AMBIENT, **SECRETS, **BUCKET}, ["/code"])
+    assert environment.items() >= AMBIENT.items()
+    assert not environment.keys() & {*SECRETS, *BUCKET}
 
 
 # --- messages, versions, operations

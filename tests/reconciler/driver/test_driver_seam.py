@@ -79,15 +79,17 @@ def test_an_operation_is_one_process_with_these_flags(
     assert "--non-interactive" in call["argv"]
 
 
-def test_the_cli_sees_the_settings_and_no_pulumi_variable_of_ours(
+def test_the_cli_sees_the_settings_and_nothing_of_ours_that_it_does_not_need(
     stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PULUMI_K8S_DELETE_UNREACHABLE", "true")
-    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/ca.pem")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
     run_one(stand_in, make_operation())
     (call,) = stand_in.calls()
     environment = call["environment"]
-    assert environment["AWS_REGION"] == "eu-central-1"
+    assert environment["SSL_CERT_FILE"] == "/etc/ca.pem"
+    assert "AWS_SECRET_ACCESS_KEY" not in environment
     assert environment["PULUMI_BACKEND_URL"] == f"{stand_in.settings.backend_url}?metadata=skip"
     assert environment["PULUMI_HOME"] == str(stand_in.settings.pulumi_home)
     assert "PULUMI_K8S_DELETE_UNREACHABLE" not in environment
