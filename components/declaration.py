@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pulumi import ResourceOptions
 from pulumi_kubernetes import Provider
 
 from components.desired import Owner
 from components.manifests import StackManifests
 from components.revision import Model
-
-_PROVIDER_NAME: Final = "kubernetes"
+from components.state_tokens import PROVIDER_NAME
 
 
 def declare(stack: StackManifests, owner: Owner, *, kubeconfig: str | None, cluster_identifier: str) -> None:
     """Declare a stack; how the engine reaches the cluster is explained at `components.program.ProviderSettings`."""
     provider = Provider(
-        _PROVIDER_NAME,
+        PROVIDER_NAME,
         namespace=owner.namespace,
         kubeconfig=kubeconfig,
         cluster_identifier=cluster_identifier,

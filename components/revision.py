@@ -15,9 +15,7 @@ from pulumi_kubernetes.core.v1 import PersistentVolumeClaim, Service
 from pulumi_kubernetes.policy.v1 import PodDisruptionBudget
 
 from components.manifests import Manifest, ObjectKey, RevisionManifests, StackManifests
-
-MODEL_TYPE: Final = "decisionmodel:index:Model"
-REVISION_TYPE: Final = "decisionmodel:index:Revision"
+from components.state_tokens import MODEL_TYPE, REVISION_TYPE
 
 _RESOURCE_TYPES: Final[Mapping[str, Callable[..., Resource]]] = {
     "PersistentVolumeClaim": PersistentVolumeClaim,

@@ -35,6 +35,7 @@ from reconciler.controller.seeds import Seeds
 from reconciler.controller.stacks import STACK_TASKS, StackConverger
 from reconciler.controller.watched import DECISION_MODELS, PODS, Watched
 from reconciler.driver import DriverError, DriverSettings, StackDriver
+from reconciler.driver.state_rules import StateRules
 from reconciler.engine.errors import EngineError
 from reconciler.engine.registry import RegistryClient
 from reconciler.engine.runtime import RuntimeClient
@@ -281,12 +282,14 @@ class Reconciliation:
 
 
 def _driver_settings(options: Options) -> DriverSettings:
+    provider = options.controller.provider
     settings = DriverSettings(
         pulumi=options.pulumi,
         pulumi_home=options.pulumi_home,
         backend_url=options.backend_url,
         work_directory=options.work_directory,
         preload=("components.declaration",),
+        state_rules=StateRules(cluster_identifier=provider.cluster_identifier, kubeconfig=provider.kubeconfig),
     )
     return settings if options.stack_workers is None else replace(settings, workers=options.stack_workers)
 

@@ -20,6 +20,9 @@ class BackendFiles(Protocol):
     def read(self, path: str) -> bytes:
         """Content of a file."""
 
+    def find(self, path: str, limit: int) -> bytes | None:
+        """Content of a file, None when there is none; of one longer than `limit` bytes, so many and one more."""
+
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files; those that are gone already do not matter."""
 
@@ -42,6 +45,15 @@ class DirectoryFiles:
         """See `BackendFiles`."""
         with _explained():
             return (self._root / path).read_bytes()
+
+    def find(self, path: str, limit: int) -> bytes | None:
+        """See `BackendFiles`."""
+        with _explained():
+            try:
+                with (self._root / path).open("rb") as file:
+                    return file.read(limit + 1)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
 
     def delete(self, paths: Iterable[str]) -> None:
         """See `BackendFiles`."""

@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 
 _CHECKPOINT_ENDS = ("", ".gz")
+_FOREIGN_CHECKPOINT_END = ".zst"
 _BACKUP_ENDS = (".bak", ".bak.attrs")
 _SIDECAR_END = ".attrs"
 
@@ -18,9 +19,16 @@ HALF_WRITTEN = (f"*{_SIDECAR_END}", "*.tmp")
 """Patterns of what only a CLI stopped in the middle of a write leaves, and of attributes, which nobody asks for."""
 
 
+STACKS_DIRECTORY = f"{ROOT}/stacks"
+"""Directory of all projects' states. A file right in it is a state of the layout before there were projects."""
+LAYOUT_FILE = f"{ROOT}/meta.yaml"
+LAYOUT = b"version: 1"
+"""What the file says; by anything else the CLI looks for states elsewhere."""
+
+
 def stacks_directory(project: str) -> str:
     """Directory of the project's states."""
-    return f"{ROOT}/stacks/{project}"
+    return f"{STACKS_DIRECTORY}/{project}"
 
 
 def history_directory(project: str, stack: str) -> str:
@@ -36,6 +44,11 @@ def locks_directory(project: str, stack: str) -> str:
 def checkpoint_names(stack: str) -> tuple[str, ...]:
     """Names that a stack's state may have in the directory of states, plain and compressed."""
     return tuple(f"{stack}.json{end}" for end in _CHECKPOINT_ENDS)
+
+
+def foreign_checkpoint_name(stack: str) -> str:
+    """Name of a state that the CLI would read, and never writes as it is run here."""
+    return f"{stack}.json{_FOREIGN_CHECKPOINT_END}"
 
 
 def sidecar_names(stack: str) -> tuple[str, ...]:

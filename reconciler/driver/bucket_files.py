@@ -17,6 +17,7 @@ from reconciler.driver.errors import BackendFilesError
 _CONNECT_SECONDS = 5.0
 _READ_SECONDS = 10.0
 _ATTEMPTS = 2
+_ABSENT = frozenset({"NoSuchKey", "404"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,17 @@ class BucketFiles:
         with _explained(self._address):
             found = self._client.get_object(Bucket=self._address.bucket, Key=self._address.prefix + path)
             return bytes(found["Body"].read())
+
+    def find(self, path: str, limit: int) -> bytes | None:
+        """See `BackendFiles`."""
+        with _explained(self._address):
+            try:
+                found = self._client.get_object(Bucket=self._address.bucket, Key=self._address.prefix + path)
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") in _ABSENT:
+                    return None
+                raise
+            return bytes(found["Body"].read(limit + 1))
 
     def delete(self, paths: Iterable[str]) -> None:
         """See `BackendFiles`."""

@@ -38,6 +38,10 @@ class DeploymentInvalidError(DriverError):
     """An exported state cannot be read, or contradicts itself."""
 
 
+class CheckpointInvalidError(DriverError):
+    """The file of a state cannot be read, or could be read in two ways."""
+
+
 class StateCommandError(DriverError):
     """The CLI could not read or change a state.
 

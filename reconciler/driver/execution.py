@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler.driver import command, housekeeping, lock_owners
+from reconciler.driver import command, housekeeping, lock_owners, state_reading
 from reconciler.driver.backend_files import BackendFiles
 from reconciler.driver.classification import EXIT_STACK_NOT_FOUND, classify, has_pending_operations
 from reconciler.driver.cli_process import CliRun, Ending, Limits, run_cli
@@ -116,6 +116,8 @@ class Execution:
 
     async def _try_operation(self) -> _Try:
         kind, stack = self._operation.kind, self._operation.stack
+        if refusal := await self._refusal():
+            return refusal
         if kind is OperationKind.REMOVE:
             result = await self._run_plain(command.remove_stack_arguments(stack))
         else:
@@ -145,10 +147,24 @@ class Execution:
 
     async def _clear_pending_creates(self) -> _Try:
         stack = self._operation.stack
+        if refusal := await self._refusal():
+            return refusal
         result = await self._run_engine(lambda address: command.clear_pending_creates_arguments(stack, address))
         if result.failure is None or result.failure.reason is not FailureReason.UNKNOWN:
             return result
         return _Try(Failure(reason=FailureReason.PENDING_OPERATIONS, message=result.failure.message))
+
+    async def _refusal(self) -> _Try | None:
+        """Look at the state that the CLI is about to read; return why it must not, None when it may.
+
+        Whoever can write states can still replace one in between, which takes the CLI about half a second: what is
+        excluded is that a state lies in wait.
+        """
+        try:
+            failure = await asyncio.to_thread(state_reading.refusal, self._files, self._settings, self._operation.stack)
+        except BackendFilesError as error:
+            failure = Failure(reason=FailureReason.BACKEND_UNREACHABLE, message=str(error))
+        return None if failure is None else _Try(failure, symptoms=Symptoms(reason=failure.reason))
 
     async def _run_engine(self, arguments: Callable[[str], list[str]]) -> _Try:
         try:

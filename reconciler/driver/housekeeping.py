@@ -67,7 +67,11 @@ def discard_state(files: BackendFiles, project: str, stack: str) -> None:
         BackendFilesError: The backend does not let it.
     """
     directory = layout.stacks_directory(project)
-    names = (*layout.checkpoint_names(stack), *layout.sidecar_names(stack))
+    names = (
+        *layout.checkpoint_names(stack),
+        *layout.sidecar_names(stack),
+        layout.foreign_checkpoint_name(stack),
+    )
     files.delete(f"{directory}/{name}" for name in names)
 
 

@@ -83,6 +83,9 @@ class FailureReason(StrEnum):
     """The API server refused the request itself: rights, quota, a missing or terminating namespace."""
     STATE_CORRUPT = "StateCorrupt"
     """The stack's state does not parse or contradicts itself. Needs a person; nothing is restored by itself."""
+    STATE_TAMPERED = "StateTampered"
+    """The stack's state records what no operation of ours does, and could make the engine do anything. Nothing was run.
+    Needs a person."""
     WRONG_PASSPHRASE = "WrongPassphrase"  # noqa: S105 -- a reason, not a password
     """The passphrase is not the one the state was encrypted with."""
     UNREACHABLE = "Unreachable"
@@ -110,6 +113,7 @@ _PERMANENT = frozenset(
         FailureReason.POLICY_UNKNOWN,
         FailureReason.INVALID_OBJECT,
         FailureReason.STATE_CORRUPT,
+        FailureReason.STATE_TAMPERED,
         FailureReason.WRONG_PASSPHRASE,
         FailureReason.PROGRAM_ERROR,
     }

@@ -5,8 +5,8 @@ then is a lock left by another host the lock of a dead process; the backend's ow
 fencing, and `pulumi cancel` stops nobody (spec pulumi, section 2.7).
 
 Every step is taken at most once for an operation, so an operation is tried at most `1 + len(RecoveryStep)` times.
-A state that does not parse is never repaired here: what to put in its place is a person's decision. Only where the
-stack is to be forgotten anyway is it thrown away.
+A state that does not parse, or was tampered with, is never repaired here: what to put in its place is a person's
+decision. Only where the stack is to be forgotten anyway is it thrown away.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RecoveryStep(StrEnum):
     CREATE_STACK = "create the stack"
     CANCEL_LOCKS = "delete the locks of dead processes"
     CLEAR_PENDING_CREATES = "clear pending creates"
-    DISCARD_STATE = "throw the unreadable state away"
+    DISCARD_STATE = "throw away a state that cannot be used"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ def _step_for(kind: OperationKind, symptoms: Symptoms, lives: Callable[[LockOwne
     if symptoms.reason is FailureReason.LOCKED:
         dead = bool(symptoms.lock_owners) and not any(lives(owner) for owner in symptoms.lock_owners)
         return RecoveryStep.CANCEL_LOCKS if dead else None
-    if symptoms.reason is FailureReason.STATE_CORRUPT:
+    if symptoms.reason in {FailureReason.STATE_CORRUPT, FailureReason.STATE_TAMPERED}:
         return RecoveryStep.DISCARD_STATE if kind is OperationKind.REMOVE else None
     if symptoms.pending_operations and kind is not OperationKind.PREVIEW:
         return RecoveryStep.CLEAR_PENDING_CREATES

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reconciler.driver.state_rules import StateRules
+
 
 def _usable_cores() -> int:
     return len(os.sched_getaffinity(0))
@@ -29,6 +31,8 @@ class DriverSettings:
         preload: Modules every worker imports before its first operation.
         operations_per_worker: Operations after which a worker process is replaced.
         history_entries: Entries of history kept for each stack.
+        state_rules: What states may record; nothing is run on one that records more. None where only this process can
+            write them.
     """
 
     pulumi: Path
@@ -43,6 +47,7 @@ class DriverSettings:
     preload: tuple[str, ...] = ()
     operations_per_worker: int = 200
     history_entries: int = 10
+    state_rules: StateRules | None = None
 
     def __post_init__(self) -> None:
         if self.workers < 1 or self.operations_per_worker < 1 or self.history_entries < 0:

@@ -71,7 +71,7 @@ class Shared:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     root = tmp_path_factory.mktemp("driver")
     executable = root / "pulumi"
     # The driver passes on no variable that the CLI does not need, so what the stand-in needs is in a file.
@@ -87,6 +87,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
         plugins=(),
         grace_seconds=0.5,
         history_entries=2,
+        state_rules=getattr(request.module, "STATE_RULES", None),
     )
     driver = StackDriver(settings)
     with asyncio.Runner() as runner:
