@@ -204,6 +204,7 @@ def test_every_reason_says_whether_to_retry() -> None:
         FailureReason.POLICY_UNKNOWN,
         FailureReason.INVALID_OBJECT,
         FailureReason.STATE_CORRUPT,
+        FailureReason.STATE_TAMPERED,
         FailureReason.WRONG_PASSPHRASE,
         FailureReason.PROGRAM_ERROR,
     }
