@@ -70,6 +70,10 @@ class Reason(StrEnum):
     RESOURCE_CONFLICT = "ResourceConflict"
     POLICY_VIOLATION = "PolicyViolation"
 
+    # The object itself cannot be acted upon.
+    OBJECT_TOO_LARGE = "ObjectTooLarge"
+    OBJECT_INVALID = "ObjectInvalid"
+
     # Prefetching and the store.
     CACHING = "Caching"
     CACHED = "Cached"
@@ -196,6 +200,8 @@ class EventReason(StrEnum):
     STALE_APPROVAL = "StaleApproval", "Warning"
     UNPINNED_RUNTIME_IMAGE = "UnpinnedRuntimeImage", "Warning"
     MANIFEST_INVALID = "ManifestInvalid", "Warning"
+    OBJECT_TOO_LARGE = "ObjectTooLarge", "Warning"
+    OBJECT_INVALID = "ObjectInvalid", "Warning"
     RECREATE_ROLLBACK_TIMEOUT = "RecreateRollbackTimeout", "Warning"
 
 

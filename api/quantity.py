@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, WithJsonSchema
 
+from api.bounds import LONGEST_QUANTITY
 from api.errors import InvalidQuantityError
 
 # The exponent is bounded so that a hostile text cannot make a number that takes minutes to print.
@@ -36,7 +37,7 @@ def parse_quantity(quantity: int | str) -> Decimal:
         InvalidQuantityError: the text is no quantity; blanks are not allowed anywhere.
     """
     text = str(quantity)
-    if not _QUANTITY.fullmatch(text):
+    if len(text) > LONGEST_QUANTITY or not _QUANTITY.fullmatch(text):
         raise InvalidQuantityError(f"{text[:64]!r} is no Kubernetes quantity such as 500m, 2 or 4Gi")
     number, suffix = _PARTS.fullmatch(text).groups()  # type: ignore[union-attr]  # matches every quantity
     if suffix in _MULTIPLIERS:
@@ -49,7 +50,11 @@ def _checked(quantity: int | str) -> int | str:
     return quantity
 
 
-_SCHEMA: dict[str, Any] = {"x-kubernetes-int-or-string": True, "pattern": QUANTITY_PATTERN}
+_SCHEMA: dict[str, Any] = {
+    "x-kubernetes-int-or-string": True,
+    "pattern": QUANTITY_PATTERN,
+    "maxLength": LONGEST_QUANTITY,
+}
 
 Quantity = Annotated[int | str, AfterValidator(_checked), WithJsonSchema(_SCHEMA)]
 """A quantity in the user's spelling."""

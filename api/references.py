@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
 from api.base import ApiModel
+from api.bounds import ObjectName
 from api.rules import Rule
-
-NonEmpty = Annotated[str, Field(min_length=1)]
 
 
 class KeyReference(ApiModel):
     """One key of a ConfigMap or Secret."""
 
-    name: NonEmpty
+    name: ObjectName
     """The object's name."""
-    key: NonEmpty
+    key: ObjectName
     """The key within it."""
 
 

@@ -7,27 +7,28 @@ from typing import Annotated
 from pydantic import Field
 
 from api.base import ApiModel
+from api.bounds import Listed, Mapped, Text
 from api.quantity import Quantity
 
 
 class ResourceClaim(ApiModel):
     """A device claimed through dynamic resource allocation (core/v1 ResourceClaim)."""
 
-    name: str
+    name: Text
     """The entry of the Pod's resourceClaims."""
-    request: str = ""
+    request: Text = ""
     """The request within that claim; empty means all of it."""
 
 
 class ResourceRequirements(ApiModel):
     """What each serving Pod asks for and may use at most."""
 
-    limits: dict[str, Quantity] = Field(default_factory=dict)
+    limits: Mapped[Quantity] = Field(default_factory=dict)
     """The most a Pod may use."""
-    requests: dict[str, Quantity] = Field(default_factory=dict)
+    requests: Mapped[Quantity] = Field(default_factory=dict)
     """What the scheduler reserves for a Pod."""
     claims: Annotated[
-        tuple[ResourceClaim, ...],
+        Listed[ResourceClaim],
         Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}),
     ] = ()
     """Devices claimed through dynamic resource allocation."""

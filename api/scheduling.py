@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from api.base import ApiModel
+from api.bounds import Listed, Mapped, Text
 
 Weight = Annotated[int, Field(ge=1, le=100)]
 
@@ -34,11 +35,11 @@ class TaintEffect(StrEnum):
 class Toleration(ApiModel):
     """Lets Pods onto nodes with a matching taint (core/v1 Toleration)."""
 
-    key: str = ""
+    key: Text = ""
     """The taint's key; empty with operator Exists matches every taint."""
     operator: TolerationOperator | None = None
     """Unset means Equal."""
-    value: str = ""
+    value: Text = ""
     """The taint's value, for operator Equal."""
     effect: TaintEffect | None = None
     """Unset matches every effect."""
@@ -60,27 +61,27 @@ class NodeSelectorOperator(StrEnum):
 class NodeSelectorRequirement(ApiModel):
     """One comparison of a node's label or field (core/v1 NodeSelectorRequirement)."""
 
-    key: str
+    key: Text
     """The label or field."""
     operator: NodeSelectorOperator
     """How it is compared."""
-    values: tuple[str, ...] = ()
+    values: Listed[Text] = ()
     """What it is compared with."""
 
 
 class NodeSelectorTerm(ApiModel):
     """Comparisons that must all hold (core/v1 NodeSelectorTerm)."""
 
-    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_expressions: Listed[NodeSelectorRequirement] = ()
     """Comparisons of labels."""
-    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: Listed[NodeSelectorRequirement] = ()
     """Comparisons of fields."""
 
 
 class NodeSelector(ApiModel):
     """Terms of which one must hold (core/v1 NodeSelector)."""
 
-    node_selector_terms: tuple[NodeSelectorTerm, ...]
+    node_selector_terms: Listed[NodeSelectorTerm]
     """The terms."""
 
 
@@ -98,7 +99,7 @@ class NodeAffinity(ApiModel):
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     """What a node must be."""
-    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: Listed[PreferredSchedulingTerm] = ()
     """What a node should be."""
 
 
@@ -114,37 +115,37 @@ class LabelSelectorOperator(StrEnum):
 class LabelSelectorRequirement(ApiModel):
     """One comparison of a label (metav1.LabelSelectorRequirement)."""
 
-    key: str
+    key: Text
     """The label."""
     operator: LabelSelectorOperator
     """How it is compared."""
-    values: tuple[str, ...] = ()
+    values: Listed[Text] = ()
     """What it is compared with."""
 
 
 class LabelSelector(ApiModel):
     """Objects by label (metav1.LabelSelector); an empty one selects all, an absent one none."""
 
-    match_labels: dict[str, str] = Field(default_factory=dict)
+    match_labels: Mapped[Text] = Field(default_factory=dict)
     """Labels that must be equal."""
-    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+    match_expressions: Listed[LabelSelectorRequirement] = ()
     """Comparisons that must hold."""
 
 
 class PodAffinityTerm(ApiModel):
     """A set of Pods and what counts as near them (core/v1 PodAffinityTerm)."""
 
-    topology_key: str
+    topology_key: Text
     """The node label that makes nodes one place."""
     label_selector: LabelSelector | None = None
     """The Pods."""
-    namespaces: tuple[str, ...] = ()
+    namespaces: Listed[Text] = ()
     """Where the Pods are; empty, and without a namespace selector, means the model's own namespace."""
     namespace_selector: LabelSelector | None = None
     """Where the Pods are, by label; an empty selector means everywhere."""
-    match_label_keys: tuple[str, ...] = ()
+    match_label_keys: Listed[Text] = ()
     """Labels whose value is taken from the Pod that is scheduled, and must be equal."""
-    mismatch_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: Listed[Text] = ()
     """Labels whose value is taken from the Pod that is scheduled, and must differ."""
 
 
@@ -160,9 +161,9 @@ class WeightedPodAffinityTerm(ApiModel):
 class PodAffinity(ApiModel):
     """Pods near which, or away from which, Pods are placed (core/v1 PodAffinity and PodAntiAffinity)."""
 
-    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+    required_during_scheduling_ignored_during_execution: Listed[PodAffinityTerm] = ()
     """What must hold."""
-    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: Listed[WeightedPodAffinityTerm] = ()
     """What should hold."""
 
 
@@ -180,9 +181,9 @@ class Affinity(ApiModel):
 class Scheduling(ApiModel):
     """Where a revision's Pods may run; any change makes a new revision."""
 
-    node_selector: dict[str, str] = Field(default_factory=dict)
+    node_selector: Mapped[Text] = Field(default_factory=dict)
     """Labels a node must carry."""
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: Listed[Toleration] = ()
     """Taints the Pods tolerate."""
     affinity: Affinity | None = None
     """Further constraints."""

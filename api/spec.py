@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from api.base import ApiModel
+from api.bounds import Text
 from api.quantity import Quantity
 from api.references import ApiKeyReference, KeyReference
 from api.resources import ResourceRequirements
@@ -19,7 +20,7 @@ _INT32_MAX = 2**31 - 1
 
 ModelName = Annotated[
     str,
-    Field(min_length=1),
+    Field(min_length=1, max_length=512),
     Rule(
         "self.lastIndexOf(':') > self.lastIndexOf('/')",
         "model must name an explicit tag, for example laya:en",
@@ -28,7 +29,8 @@ ModelName = Annotated[
 ]
 
 AccessModes = Annotated[
-    tuple[str, ...],
+    tuple[Text, ...],
+    Field(max_length=16),
     Rule(
         "self.all(mode, mode != 'ReadOnlyMany')",
         "accessModes must not contain ReadOnlyMany: the prefetch Job has to write the store",
@@ -55,7 +57,7 @@ class Cache(ApiModel):
 
     size: Quantity = "10Gi"
     """How large the volume is; growing is applied in place where the StorageClass allows it."""
-    storage_class_name: str | None = None
+    storage_class_name: Text | None = None
     """The StorageClass; unset means the cluster's default."""
     access_modes: AccessModes = ()
     """How the volume may be mounted; unset means ReadWriteOnce."""
@@ -90,15 +92,15 @@ class DecisionModelSpec(ApiModel):
     """The runtime that serves the model."""
     model: ModelName
     """The model, [host/][namespace/]name:tag; the tag must be explicit, for example laya:en."""
-    digest: Annotated[str, Field(pattern=r"^[a-f0-9]{64}$")] | None = None
+    digest: Annotated[str, Field(max_length=128, pattern=r"^[a-f0-9]{64}$")] | None = None
     """Pins the model's manifest: SHA-256 in bare hex. The registry is then not asked."""
     replicas: Annotated[int, Field(ge=1, le=_INT32_MAX, json_schema_extra={"format": "int32"})] = 1
     """How many Pods serve the model."""
     device: Device = Device.CPU
     """What the model runs on; a Pod on another device gets no traffic."""
-    image: str | None = None
+    image: Text | None = None
     """Overrides the runtime's image; needs the operator flag --allow-image-override."""
-    runtime_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")] | None = None
+    runtime_version: Annotated[str, Field(max_length=32, pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")] | None = None
     """The runtime's release, for example 0.12.0; unset follows the operator's policy."""
     resources: ResourceRequirements = ResourceRequirements()
     """What each serving Pod asks for and may use at most."""

@@ -21,6 +21,7 @@ _KEPT = frozenset(
         "format",
         "maxItems",
         "maxLength",
+        "maxProperties",
         "maximum",
         "minItems",
         "minLength",

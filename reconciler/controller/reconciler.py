@@ -8,9 +8,9 @@ that held, so nothing is told that did not happen.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-
-from pydantic import ValidationError
+from datetime import UTC, datetime
 
 from api.decisionmodel import DecisionModel
 from api.keys import PROMOTE_ANNOTATION
@@ -19,6 +19,7 @@ from components import names
 from components.desired import JsonObject, Owner
 from reconciler.controller.budget import RolloutBudget
 from reconciler.controller.confirmation import is_still_proved
+from reconciler.controller.declarations import Declarations, Unreadable, oversize_child, told
 from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.evidence import EvidenceKeeper
 from reconciler.controller.gathering import Gathered, Gatherer
@@ -39,7 +40,7 @@ from reconciler.engine.gate import ExpectedModel
 from reconciler.engine.names import ModelName
 from reconciler.engine.runtime import WARM_UP_SECONDS
 from reconciler.kernel.client import KubernetesClient
-from reconciler.kernel.errors import Conflict, KubernetesError, NotFound
+from reconciler.kernel.errors import Conflict, Invalid, KubernetesError, NotFound
 from reconciler.kernel.events import EventRecorder, ObjectReference
 from reconciler.kernel.resources import KubernetesObject, ObjectKey, object_uid
 from reconciler.rollout import Decision, EventNote, Facts, Resolved, decide
@@ -84,15 +85,25 @@ class _Known:
     """Its last status may have been written although the answer was an error."""
     is_retired: bool = False
     """It is being deleted, and nothing is done for it any more."""
+    problem: Unreadable | None = None
+    """Why it is left alone, as it was told."""
 
 
 class Reconciler:
     """Reconciles DecisionModels, one key at a time."""
 
-    def __init__(self, settings: ControllerSettings, collaborators: Collaborators) -> None:
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        collaborators: Collaborators,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._settings = settings
         self._with = collaborators
         self._budget = RolloutBudget(settings.max_concurrent_rollouts)
+        self._now = now
+        self._declarations = Declarations()
         self._known: dict[ObjectKey, _Known] = {}
         """Every DecisionModel that was seen and is not gone."""
 
@@ -112,20 +123,51 @@ class Reconciler:
         if obj["metadata"].get("deletionTimestamp"):
             self._retire(key, known)
             return None
-        try:
-            model = DecisionModel.model_validate(obj)
-        except ValidationError as error:
-            _log.error("the object does not fit the declared API, and is left alone until it changes: %s", error)
+        model = self._read(key, obj)
+        if isinstance(model, Unreadable):
             self._budget.leave_out(key)
-            return None
+            return await self._tell(key, obj, model)
         gathered = await self._with.gatherer.gather(model)
         if not known.is_introduced:  # a steady model writes no status, from which its metrics would follow
             self._with.metrics.describe(key, model.status)
         is_news = known.is_unsure or not known.is_introduced
         if is_news and (promotion := recent_promotion(model.status, gathered.facts.now)):
             self._record(obj, promotion)
-        known.is_introduced, known.is_unsure = True, False
+        known.is_introduced, known.is_unsure, known.problem = True, False, None
         return await self._pass(key, obj, model, gathered)
+
+    def _read(self, key: ObjectKey, obj: KubernetesObject) -> DecisionModel | Unreadable:
+        model = self._declarations.read(obj)
+        if isinstance(model, Unreadable):
+            return model
+        return oversize_child(self._with.watched.oversize_children_of(key), model.metadata.uid) or model
+
+    async def _tell(self, key: ObjectKey, obj: KubernetesObject, problem: Unreadable) -> float | None:
+        """Tell why an object is left alone, once: neither it nor what serves is touched until it changes."""
+        known = self._known[key]
+        patch = told(obj, problem, self._now())
+        if not patch or known.problem == problem:
+            return None
+        _log.error("%s", problem.message)
+        metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+        try:
+            written = await self._with.client.merge_patch(
+                DECISION_MODELS,
+                key.namespace,
+                key.name,
+                {"metadata": metadata, "status": patch},
+                subresource="status",
+            )
+        except Conflict:
+            return CONFLICT_SECONDS
+        except Invalid as error:
+            # Before Kubernetes 1.30 the server refuses every write to an object that it would not take today.
+            _log.warning("the status cannot say it: %s", error)
+        else:
+            self._with.watched.models.upsert_newer(written)
+        known.problem = problem
+        self._record(obj, EventNote(reason=problem.event, note=problem.message))
+        return None
 
     async def _pass(
         self, key: ObjectKey, obj: KubernetesObject, model: DecisionModel, gathered: Gathered
@@ -335,6 +377,7 @@ class Reconciler:
         _log.info("the DecisionModel is gone; its stack is dropped")
         del self._known[key]
         self._end_work(key, uid)
+        self._declarations.forget(key)
         self._with.metrics.forget(key)
         self._with.seeds.forget(uid)
         self._with.grower.forget_others({object_uid(claim) for claim in self._with.watched.children[CLAIMS]})

@@ -12,6 +12,7 @@ from typing import Any
 from api.keys import GROUP, KIND, NAME_LABEL, PLURAL, VERSION
 from components.desired import JsonObject
 from reconciler.controller.observation import Children
+from reconciler.controller.trimming import oversize_parts, trim, trim_owned_annotations
 from reconciler.kernel.resources import KubernetesObject, ObjectKey, Resource
 from reconciler.kernel.store import Store
 
@@ -36,14 +37,18 @@ class Watched:
     """The stores of DecisionModels and of their children, and which key a change concerns."""
 
     def __init__(self) -> None:
-        self.models = Store()
-        self.children: dict[Resource, Store] = {resource: Store({_BY_MODEL: _model_of}) for resource in CHILD_RESOURCES}
+        self.models = Store(trim=trim_owned_annotations)
+        self.children: dict[Resource, Store] = {
+            resource: Store({_BY_MODEL: _model_of}, trim=trim_owned_annotations if resource is PODS else trim)
+            for resource in CHILD_RESOURCES
+        }
 
     def children_of(self, key: ObjectKey) -> Children:
         """Return the children that carry the name label of the DecisionModel `key`."""
 
         def of(resource: Resource) -> tuple[KubernetesObject, ...]:
-            return tuple(self.children[resource].by_index(_BY_MODEL, str(key)))
+            found = self.children[resource].by_index(_BY_MODEL, str(key))
+            return tuple(child for child in found if not oversize_parts(child))
 
         return Children(
             deployments=of(DEPLOYMENTS),
@@ -54,6 +59,11 @@ class Watched:
             budgets=of(BUDGETS),
             pods=of(PODS),
         )
+
+    def oversize_children_of(self, key: ObjectKey) -> list[KubernetesObject]:
+        """Return the children with that label that are too large to be looked at, which `children_of` leaves out."""
+        found = (child for store in self.children.values() for child in store.by_index(_BY_MODEL, str(key)))
+        return [child for child in found if oversize_parts(child)]
 
     def when_changed(self, enqueue: Callable[[ObjectKey], None]) -> None:
         """Call `enqueue` with the DecisionModel that a relevant change concerns (spec section 5.3)."""

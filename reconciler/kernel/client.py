@@ -24,12 +24,15 @@ from reconciler.kernel.connection import (
     open_watch_client,
 )
 from reconciler.kernel.errors import KubernetesError, NotFound, Unauthorized, Unavailable, error_from_body
-from reconciler.kernel.resources import ImpossibleNameError, KubernetesObject, Resource
+from reconciler.kernel.resources import ImpossibleNameError, KubernetesObject, Resource, Trim, whole
 from reconciler.kernel.retry import DEFAULT_RETRIES, RetryPolicy, retry_after_seconds
 from reconciler.kernel.stream import WatchStream
 from reconciler.kernel.timing import REAL_TIME, Timing
 
-PAGE_SIZE = 200
+PAGE_SIZE = 50
+"""Objects in one answer to a list: at up to 1.5 MiB each, more would be a burden."""
+
+_BYTES_AT_A_TIME = 1 << 18
 _JSON = "application/json"
 _MERGE_PATCH = "application/merge-patch+json"
 # JSON is YAML, so the apply body is encoded like every other one.
@@ -44,7 +47,8 @@ class _ListMetadata(msgspec.Struct, rename={"resource_version": "resourceVersion
 
 class _List(msgspec.Struct):
     metadata: _ListMetadata
-    items: list[dict[str, Any]] | None = None
+    # Objects take ten times their bytes, so they are decoded one after the other.
+    items: list[msgspec.Raw] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,20 @@ class ListPage:
     items: list[KubernetesObject]
     resource_version: str
     continue_token: str
+
+
+def _decode_object(request: str, content: bytes | msgspec.Raw) -> KubernetesObject:
+    try:
+        return msgspec.json.decode(content, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise KubernetesError(f"not a JSON object: {error}", reason="InvalidResponse", request=request) from error
+
+
+def _decode_list(request: str, content: bytes) -> _List:
+    try:
+        return msgspec.json.decode(content, type=_List)
+    except msgspec.DecodeError as error:
+        raise KubernetesError(f"not a list: {error}", reason="InvalidResponse", request=request) from error
 
 
 class KubernetesClient:
@@ -120,17 +138,26 @@ class KubernetesClient:
         return [item async for page in pages for item in page.items]
 
     async def list_pages(
-        self, resource: Resource, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        trim: Trim = whole,
     ) -> AsyncIterator[ListPage]:
         """Yield a collection in pages of one consistent snapshot.
+
+        Each object is trimmed before the next one is decoded.
 
         No resourceVersion is sent: with "0" the server would ignore the limit and answer from a cache that may be
         stale. Items carry `apiVersion` and `kind`, which the server leaves out of lists of built-in types.
         """
         params = {"limit": str(PAGE_SIZE), "labelSelector": label_selector, "fieldSelector": field_selector}
         while True:
-            body = await self._request("GET", resource.collection_path(namespace), params=params)
-            page = _parse_page(resource, body)
+            path = resource.collection_path(namespace)
+            body = _decode_list(f"GET {path}", await self._exchange("GET", path, params=params))
+            page = await _read_page(resource, body, trim)
             yield page
             if not page.continue_token:
                 return
@@ -272,7 +299,10 @@ class KubernetesClient:
         except _SENDING_ERRORS as error:
             raise _unsent(request, error) from error
 
-    async def _request(
+    async def _request(self, method: str, path: str, **content: Any) -> KubernetesObject:
+        return _decode_object(f"{method} {path}", await self._exchange(method, path, **content))
+
+    async def _exchange(
         self,
         method: str,
         path: str,
@@ -280,7 +310,7 @@ class KubernetesClient:
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         content_type: str = _JSON,
-    ) -> KubernetesObject:
+    ) -> bytes:
         """Send one request, repeating it within the retry policy."""
         request = f"{method} {path}"
         content = None if body is None else msgspec.json.encode(body)
@@ -297,7 +327,7 @@ class KubernetesClient:
             message = f"no answer within {self._policy.deadline:g} s"
             raise Unavailable(message, reason="Timeout", request=request) from error
 
-    async def _attempts(self, request: str, send: Callable[[], Awaitable[httpx2.Response]]) -> KubernetesObject:
+    async def _attempts(self, request: str, send: Callable[[], Awaitable[httpx2.Response]]) -> bytes:
         for attempt in range(1, self._policy.attempts + 1):
             try:
                 return await _answer(request, send)
@@ -309,14 +339,14 @@ class KubernetesClient:
         raise AssertionError("the policy ends the last attempt")
 
 
-async def _answer(request: str, send: Callable[[], Awaitable[httpx2.Response]]) -> KubernetesObject:
+async def _answer(request: str, send: Callable[[], Awaitable[httpx2.Response]]) -> bytes:
     try:
         response = await send()
     except _SENDING_ERRORS as error:
         raise _unsent(request, error) from error
     if not response.is_success:
         raise _refused(request, response, response.content)
-    return _decode(request, response.content)
+    return response.content
 
 
 def _unsent(request: str, error: Exception) -> KubernetesError:
@@ -332,21 +362,16 @@ def _refused(request: str, response: httpx2.Response, body: bytes) -> Kubernetes
     return error_from_body(response.status_code, body, request=request, retry_after=retry_after)
 
 
-def _decode(request: str, content: bytes) -> KubernetesObject:
-    try:
-        return msgspec.json.decode(content, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise KubernetesError(f"not a JSON object: {error}", reason="InvalidResponse", request=request) from error
-
-
-def _parse_page(resource: Resource, body: KubernetesObject) -> ListPage:
-    try:
-        page = msgspec.convert(body, type=_List)
-    except msgspec.ValidationError as error:
-        message = f"not a list of {resource.qualified_name}: {error}"
-        raise KubernetesError(message, reason="InvalidResponse") from error
-    items = [_identified(resource, item) for item in page.items or []]
-    return ListPage(items, page.metadata.resource_version, page.metadata.continue_token)
+async def _read_page(resource: Resource, body: _List, trim: Trim) -> ListPage:
+    items: list[KubernetesObject] = []
+    decoded = 0
+    for raw in body.items or ():
+        items.append(trim(_identified(resource, _decode_object(f"an item of {resource.qualified_name}", raw))))
+        decoded += len(bytes(raw))
+        if decoded > _BYTES_AT_A_TIME:
+            decoded = 0
+            await asyncio.sleep(0)  # A page takes a while to decode, and others wait.
+    return ListPage(items, body.metadata.resource_version, body.metadata.continue_token)
 
 
 def _identified(resource: Resource, obj: Mapping[str, Any]) -> KubernetesObject:

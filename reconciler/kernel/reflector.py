@@ -6,7 +6,7 @@ through it. The rules are those of section 6 of the controller study, one test p
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from reconciler.kernel.client import KubernetesClient
@@ -15,7 +15,6 @@ from reconciler.kernel.resources import (
     KubernetesObject,
     ObjectKey,
     Resource,
-    drop_managed_fields,
     object_key,
     object_uid,
     resource_version,
@@ -26,8 +25,6 @@ from reconciler.kernel.stream import WatchEvent
 from reconciler.kernel.timing import REAL_TIME, Timing
 
 _log = logging.getLogger(__name__)
-
-Trim = Callable[[KubernetesObject], KubernetesObject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,6 @@ class Reflector:
         *,
         namespace: str = "",
         label_selector: str = "",
-        trim: Trim = drop_managed_fields,
         policy: ReflectorPolicy = DEFAULT_POLICY,
         timing: Timing = REAL_TIME,
     ) -> None:
@@ -84,7 +80,6 @@ class Reflector:
         self.status = ReflectorStatus()
         self._client = client
         self._label_selector = label_selector
-        self._trim = trim
         self._policy = policy
         self._timing = timing
         self._clock = timing.clock
@@ -158,9 +153,11 @@ class Reflector:
         """Make the store equal to a fresh list; returns the version to watch from."""
         items: list[KubernetesObject] = []
         version = ""
-        pages = self._client.list_pages(self.resource, self.namespace, label_selector=self._label_selector)
+        pages = self._client.list_pages(
+            self.resource, self.namespace, label_selector=self._label_selector, trim=self.store.trim
+        )
         async for page in pages:
-            items.extend(self._trim(item) for item in page.items)
+            items.extend(page.items)
             version = version or page.resource_version
             self.status.last_contact = self._clock()
         self._compare(items, version)
@@ -210,7 +207,7 @@ class Reflector:
         obj = event.object
         if event.type != "BOOKMARK":
             self.status.events += 1
-            self._store(event.type, self._trim(obj))
+            self._store(event.type, self.store.trim(obj))
         self._version = resource_version(obj) or self._version
         self.store.observe(self.namespace, self._version or "")
 

@@ -3,12 +3,14 @@
 Objects themselves are plain dicts, as the server sent them. What is read from the store is shared: treat it as frozen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 KubernetesObject = dict[str, Any]
+Trim = Callable[[KubernetesObject], KubernetesObject]
+"""Makes of a freshly decoded object, which is used up, what of it is kept."""
 
 
 class ObjectKey(NamedTuple):
@@ -80,6 +82,11 @@ def resource_version(obj: Mapping[str, Any]) -> str:
     """Return the object's resourceVersion, "" when it has none."""
     version = obj["metadata"].get("resourceVersion", "")
     return version if isinstance(version, str) else ""
+
+
+def whole(obj: KubernetesObject) -> KubernetesObject:
+    """Keep an object as it is."""
+    return obj
 
 
 def drop_managed_fields(obj: KubernetesObject) -> KubernetesObject:

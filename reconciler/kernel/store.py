@@ -7,7 +7,15 @@ them before the watch does. Objects are shared: treat them as frozen.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from reconciler.kernel.resources import KubernetesObject, ObjectKey, object_key, object_uid, resource_version
+from reconciler.kernel.resources import (
+    KubernetesObject,
+    ObjectKey,
+    Trim,
+    drop_managed_fields,
+    object_key,
+    object_uid,
+    resource_version,
+)
 
 IndexFunction = Callable[[KubernetesObject], Iterable[str]]
 ChangeCallback = Callable[[KubernetesObject | None, KubernetesObject | None], None]
@@ -18,9 +26,11 @@ class Store:
 
     Args:
         indexes: For each index name, what values an object has in it (its owner's uid, a label).
+        trim: What is kept of each object; whoever lists or watches applies it, so that no more is ever held.
     """
 
-    def __init__(self, indexes: Mapping[str, IndexFunction] | None = None) -> None:
+    def __init__(self, indexes: Mapping[str, IndexFunction] | None = None, *, trim: Trim = drop_managed_fields) -> None:
+        self.trim = trim
         self._objects: dict[ObjectKey, KubernetesObject] = {}
         self._index_functions = dict(indexes or {})
         self._indexes: dict[str, defaultdict[str, set[ObjectKey]]] = {
@@ -74,7 +84,7 @@ class Store:
         observed = max(self.observed(namespace), self.observed(""))
         if self.get(object_key(obj)) is None and parse_version(resource_version(obj)) <= observed:
             return False  # The watch is past this version and has no such object: it is gone.
-        return self.upsert(obj)
+        return self.upsert(self.trim(obj))
 
     def overwrite(self, obj: KubernetesObject) -> None:
         """Put the object even if the stored one has a higher version: history itself went back."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from typing import Final
+
 from api.conditions import ConditionType, EventReason
 from api.decisionmodel import DecisionModel
 from api.keys import RETRY_ANNOTATION
 from reconciler.rollout.draft import Draft
+
+_LONGEST_TOKEN: Final = 253
 
 
 def is_due(model: DecisionModel, service_selects: str | None) -> bool:
@@ -22,7 +27,7 @@ def consume(draft: Draft) -> None:
     model = draft.facts.model
     if not is_due(model, draft.facts.service_selects):
         return
-    draft.update(last_retry_token=model.metadata.annotations[RETRY_ANNOTATION])
+    draft.update(last_retry_token=_recorded(model.metadata.annotations[RETRY_ANNOTATION]))
     failed, recovery = draft.status.failed_revision, draft.status.store_recovery
     exhausted = recovery is not None and recovery.exhausted
     if failed is None and not exhausted:
@@ -33,5 +38,11 @@ def consume(draft: Draft) -> None:
 
 
 def _is_new(model: DecisionModel) -> bool:
-    token = model.metadata.annotations.get(RETRY_ANNOTATION)
-    return bool(token) and token != model.status.last_retry_token
+    token = model.metadata.annotations.get(RETRY_ANNOTATION, "")
+    # An earlier version recorded it whole, whatever its length.
+    return bool(token) and model.status.last_retry_token not in {token, _recorded(token)}
+
+
+def _recorded(token: str) -> str:
+    """Return what the status says of a value: itself, or of a long one its digest."""
+    return token if len(token) <= _LONGEST_TOKEN else f"sha256:{hashlib.sha256(token.encode()).hexdigest()}"

@@ -1,13 +1,14 @@
 """A real API server accepts and refuses what the table says, with messages a user can act on."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from api.crd import CRD_FILE, CRD_NAME
+from api.crd import CRD_FILE, CRD_NAME, load
 from tools.kubectl import Kubectl
 from tools.observer import wait_until_served
 
@@ -71,3 +72,54 @@ def test_the_short_name_and_the_columns(served: Path) -> None:
 
     assert answer.returncode == 0, answer.stderr
     assert "/apis/decisionmodel.io/v1alpha1/decisionmodels" in answer.stderr
+
+
+HUGE = [
+    {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": f"x{number}"}}}}
+    for number in range(10_000)
+]
+LARGE_SPEC = {
+    "model": "laya:en",
+    "scheduling": {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": HUGE}}},
+}
+
+
+def test_an_object_beyond_a_bound_is_refused_with_the_field_named(served: Path) -> None:
+    manifest = {"apiVersion": "decisionmodel.io/v1alpha1", "kind": "DecisionModel", "metadata": {"name": "large"}}
+
+    answer = _try(served, {**manifest, "spec": LARGE_SPEC})
+
+    assert answer.returncode != 0
+    where = "spec.scheduling.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+    assert f"{where}: Too many: 10000: must have at most 256 items" in answer.stderr
+
+
+def _renamed(definition: dict[str, Any], *, bounded: bool) -> str:
+    """The definition under a group of its own, so that no other test meets it."""
+    text = (
+        json.dumps(definition)
+        .replace(CRD_NAME, "decisionmodels.bounds.test")
+        .replace('"group": "decisionmodel.io"', '"group": "bounds.test"')
+    )
+    return text if bounded else re.sub(r'"max(Items|Length|Properties)": [0-9]+, ', "", text)
+
+
+def test_an_object_that_was_let_in_before_stays_and_can_be_told_about(kubeconfig: Path) -> None:
+    name = "decisionmodels.bounds.test"
+    obj = {"apiVersion": "bounds.test/v1alpha1", "kind": "DecisionModel", "metadata": {"name": "large"}}
+    for bounded in (False, True):
+        definition = _renamed(load(), bounded=bounded)
+        applied = _kubectl(kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=definition)
+        assert applied.returncode == 0, applied.stderr
+        wait_until_served(Kubectl(kubeconfig), name)
+        if not bounded:
+            created = _kubectl(kubeconfig, "create", "-f", "-", stdin=json.dumps({**obj, "spec": LARGE_SPEC}))
+            assert created.returncode == 0, created.stderr
+    status = json.dumps({"status": {"phase": "Failed"}})
+
+    told = _kubectl(kubeconfig, "patch", name, "large", "--subresource=status", "--type=merge", "-p", status)
+    noted = _kubectl(kubeconfig, "annotate", name, "large", "decisionmodel.io/retry=1")
+
+    assert told.returncode == 0, told.stderr
+    assert noted.returncode == 0, noted.stderr
+    assert _kubectl(kubeconfig, "delete", "crd", name).returncode == 0

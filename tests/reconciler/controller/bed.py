@@ -288,7 +288,10 @@ class Bed:
     @property
     def status(self) -> DecisionModelStatus:
         """Its status."""
-        return self.model.status
+        # Alone, since the object beside it may be one that nobody can read.
+        found = self.server.object(API_VERSION, PLURAL, *KEY)
+        assert found is not None
+        return DecisionModelStatus.model_validate(found.get("status") or {})
 
     def condition(self, type_: str) -> tuple[str, str, str]:
         """Status, reason and message of a condition; empty when it is not there."""

@@ -247,14 +247,15 @@ async def test_more_replicas_are_scaled_in_place_and_get_a_disruption_budget(bed
     assert bed.sample("decisionmodel_model_ready_replicas") == 3.0
 
 
-async def test_an_object_the_declared_api_does_not_admit_is_left_alone(
-    bed: Bed, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_object_the_declared_api_does_not_admit_is_left_alone_and_told(bed: Bed) -> None:
     bed.declare(replicas="many")
     await bed.settle()
 
-    assert bed.server.writes == []
-    assert "does not fit the declared API" in caplog.text
+    assert bed.driver.performed == []
+    holds, reason, message = bed.condition("Ready")
+    assert (holds, reason) == ("False", "ObjectInvalid")
+    assert "does not fit the declared API: spec.replicas: " in message
+    assert bed.events == ["ObjectInvalid"]
     assert bed.parts.queue.next_due() is None, "only a change can help"
 
 

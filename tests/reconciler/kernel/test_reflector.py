@@ -103,7 +103,7 @@ async def test_lists_in_pages_without_a_version_and_watches_with_bookmarks(
     async with running(make(client, store)):
         assert len(store) == PAGE_SIZE + 1
     first, second, watch = server.requests
-    assert first.query == {"limit": "200"}
+    assert first.query == {"limit": str(PAGE_SIZE)}
     assert second.query["continue"]
     assert watch.query["allowWatchBookmarks"] == "1"
     assert 240 <= int(watch.query["timeoutSeconds"]) <= 360
