@@ -47,7 +47,8 @@ from reconciler.kernel.errors import KernelError
 from reconciler.kernel.events import EventRecorder
 from reconciler.kernel.health import BindAddress, HttpServer, check_route, metrics_route
 from reconciler.kernel.json_log import configure_logging
-from reconciler.kernel.lease import DEFAULT_LEASE, LeaderElector
+from reconciler.kernel.lease import DEFAULT_LEASE
+from reconciler.kernel.lease_thread import LeaseThread
 from reconciler.kernel.metrics import (
     QueueMetrics,
     ReconcileMetrics,
@@ -188,6 +189,7 @@ class Reconciliation:
                 events=self.events,
                 metrics=self.metrics,
             ),
+            now=self.timing.now,
         )
 
     def _gate_changed(self, change: GateChange) -> None:
@@ -195,7 +197,7 @@ class Reconciliation:
 
     async def run(self) -> None:
         """Run until a signal, or until a part breaks."""
-        reflectors = self._reflectors()
+        reflectors, elector = self._reflectors(), self._elector()
         self.registry.register(ReflectorCollector(reflectors, REAL_TIME.clock))
         runner = Runner(
             workers=Workers(
@@ -208,7 +210,7 @@ class Reconciliation:
             reflectors=reflectors,
             background=self.background,
             events=self.events,
-            elector=self._elector(),
+            elector=elector,
             drained_kinds=frozenset({STACK_TASKS}),
             drain_seconds=_DRAIN_SECONDS,
             # Operations that were cancelled still save their state, which nobody else may write meanwhile.
@@ -225,7 +227,7 @@ class Reconciliation:
             await self.registry_client.aclose()
             await self.runtime_client.aclose()
             await self.client.close()
-            await self.lease_client.close()
+            await (elector or self.lease_client).close()
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         if not self._sweep_started:
@@ -249,10 +251,10 @@ class Reconciliation:
             reflectors += reflectors_for(self.client, resource, store, namespaces, label_selector=NAME_LABEL)
         return reflectors
 
-    def _elector(self) -> LeaderElector | None:
+    def _elector(self) -> LeaseThread | None:
         if not self.options.leader_elect:
             return None
-        return LeaderElector(
+        return LeaseThread(
             self.lease_client,
             _own_namespace(),
             LEADER_LEASE,

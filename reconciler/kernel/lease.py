@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.errors import AlreadyExists, Conflict, KernelError, KubernetesError, NotFound
@@ -47,6 +47,19 @@ class LeasePolicy:
 
 
 DEFAULT_LEASE = LeasePolicy()
+
+
+class Election(Protocol):
+    """A way to take a Lease and keep it."""
+
+    leading: asyncio.Event
+    """Set while this process leads."""
+
+    async def run(self) -> NoReturn:
+        """Wait for the Lease, set `leading`, and keep the Lease until cancelled."""
+
+    async def release(self) -> None:
+        """Give the Lease up. Call after `run` was cancelled."""
 
 
 class LeaderElector:

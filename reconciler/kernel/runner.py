@@ -15,7 +15,7 @@ from typing import Any
 from reconciler.kernel.background import BackgroundTasks
 from reconciler.kernel.events import EventRecorder
 from reconciler.kernel.health import HttpServer
-from reconciler.kernel.lease import LeaderElector
+from reconciler.kernel.lease import Election
 from reconciler.kernel.reflector import Reflector
 from reconciler.kernel.timing import REAL_TIME, Timing
 from reconciler.kernel.workers import Workers
@@ -55,7 +55,7 @@ class Runner:
     background: BackgroundTasks
     events: EventRecorder
     servers: Sequence[HttpServer] = ()
-    elector: LeaderElector | None = None
+    elector: Election | None = None
     drained_kinds: frozenset[str] = frozenset()
     drain_seconds: float = 30.0
     last_writes: Callable[[], Awaitable[None]] = _nothing
