@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -34,8 +35,8 @@ def sarif_report(verdict: Verdict) -> str:
 def _rule(rule: Rule) -> dict[str, Any]:
     return {
         "id": rule.id,
-        "shortDescription": {"text": rule.why},
-        "help": {"text": rule.remedy},
+        "shortDescription": {"text": _plain(rule.why)},
+        "help": {"text": _plain(rule.remedy)},
         "defaultConfiguration": {"level": _LEVELS[rule.level]},
     }
 
@@ -47,7 +48,7 @@ def _result(located: LocatedFinding) -> dict[str, Any]:
         "ruleId": finding.rule,
         "ruleIndex": _INDICES[finding.rule],
         "level": _LEVELS[finding.level],
-        "message": {"text": f"{where}: {finding.message}. {located.remedy}"},
+        "message": {"text": _plain(f"{where}: {finding.message}. {located.remedy}")},
         "locations": [
             {
                 "physicalLocation": {
@@ -58,6 +59,11 @@ def _result(located: LocatedFinding) -> dict[str, Any]:
             }
         ],
     }
+
+
+def _plain(text: str) -> str:
+    """Return a text as one without links, which a manifest could bring in otherwise (SARIF 2.1.0, section 3.11.6)."""
+    return re.sub(r"[\\\[\]]", r"\\\g<0>", text)
 
 
 def _uri(file: str) -> str:

@@ -17,6 +17,8 @@ class NetworkPolicies(Section):
     """Namespaces with models; those of `manager.watchNamespaces` when empty."""
     egress_ports: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = (443,)
     """Ports of registries and weight hosts."""
+    manager: bool = True
+    """Lets nobody reach the reconciler's own Pod but on the ports of its metrics and its health, whatever `enabled`."""
 
 
 class Retain(Section):

@@ -13,7 +13,7 @@ from pulumi import ComponentResource, Output, Resource, ResourceOptions
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
 from pulumi_kubernetes.apps.v1 import Deployment
-from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, PersistentVolumeClaim, Service, ServiceAccount
+from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, PersistentVolumeClaim, Secret, Service, ServiceAccount
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 from pulumi_kubernetes.rbac.v1 import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 
@@ -36,6 +36,7 @@ _RESOURCE_TYPES: Final[Mapping[str, Callable[..., Resource]]] = {
     "PrometheusRule": CustomResource,
     "Role": Role,
     "RoleBinding": RoleBinding,
+    "Secret": Secret,
     "Service": Service,
     "ServiceAccount": ServiceAccount,
     "ServiceMonitor": CustomResource,

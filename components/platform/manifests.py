@@ -18,8 +18,8 @@ from components.platform.metadata import (
     SYSTEM_NAMESPACE,
     metadata,
 )
-from components.platform.monitoring import metrics_service, service_monitor
-from components.platform.network import network_policies
+from components.platform.monitoring import metrics_service, scraper, service_monitor
+from components.platform.network import manager_policy, network_policies
 from components.platform.pod import pod_spec
 from components.platform.policy import EnforcedPolicy
 from components.platform.rbac import manager_roles, scraping_roles, user_roles
@@ -41,6 +41,7 @@ def platform_manifests(configuration: PlatformConfiguration, policy: EnforcedPol
         *_state_claim(configuration.state),
         *_metrics(configuration),
         *network_policies(configuration),
+        *([manager_policy(configuration)] if configuration.network_policies.manager else []),
         *([prometheus_rule(configuration.prometheus_rule)] if configuration.prometheus_rule.enabled else []),
         *([dashboard_config_map(configuration.grafana_dashboard)] if configuration.grafana_dashboard.enabled else []),
         *([policy.config_map()] if policy else []),
@@ -71,10 +72,12 @@ def _metrics(configuration: PlatformConfiguration) -> list[JsonObject]:
     endpoint = configuration.metrics_endpoint
     if endpoint is None:
         return []
-    monitored = configuration.metrics.service_monitor.enabled
+    monitor = configuration.metrics.service_monitor
+    monitored = monitor.enabled
     return [
         *(scraping_roles() if endpoint.secure else []),
         metrics_service(endpoint),
+        *(scraper(monitor) if monitored and endpoint.secure and not monitor.tls_verify else []),
         *([service_monitor(configuration, endpoint)] if monitored else []),
     ]
 

@@ -15,7 +15,9 @@ from components.platform.metadata import (
     metadata,
 )
 from components.platform.pod import METRICS_PORT_NAME
+from components.platform.rbac import METRICS_READER_ROLE
 
+_SCRAPER = f"{NAME}-metrics-scraper"
 _SCRAPER_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105  # a path in the scraper's Pod
 
 
@@ -37,9 +39,7 @@ def service_monitor(configuration: PlatformConfiguration, endpoint: MetricsEndpo
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
-        "metadata": metadata(
-            f"{NAME}-metrics-monitor", monitor.namespace or SYSTEM_NAMESPACE, {**LABELS, **monitor.labels}
-        ),
+        "metadata": metadata(f"{NAME}-metrics-monitor", _home(monitor), {**LABELS, **monitor.labels}),
         "spec": {
             "namespaceSelector": {"matchNames": [SYSTEM_NAMESPACE]},
             "selector": {"matchLabels": dict(MANAGER_LABELS)},
@@ -57,10 +57,51 @@ def service_monitor(configuration: PlatformConfiguration, endpoint: MetricsEndpo
     }
 
 
+def scraper(monitor: ServiceMonitor) -> list[JsonObject]:
+    """Return an account that may read `/metrics` and nothing else, and its token, where the Prometheus operator looks.
+
+    Its token goes to whoever answers when no certificate is checked. Prometheus's own would be worth far more.
+    """
+    namespace = _home(monitor)
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": metadata(_SCRAPER, namespace),
+            "automountServiceAccountToken": False,
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            # The cluster fills it in, and empties it with the account.
+            "metadata": metadata(_SCRAPER, namespace, annotations={"kubernetes.io/service-account.name": _SCRAPER}),
+            "type": "kubernetes.io/service-account-token",
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": metadata(_SCRAPER, None),
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": METRICS_READER_ROLE},
+            "subjects": [{"kind": "ServiceAccount", "name": _SCRAPER, "namespace": namespace}],
+        },
+    ]
+
+
+def _home(monitor: ServiceMonitor) -> str:
+    return monitor.namespace or SYSTEM_NAMESPACE
+
+
+def _credentials(monitor: ServiceMonitor) -> dict[str, Any]:
+    """Return whose token is sent: the scraper's own only to who has proved to be the reconciler."""
+    if monitor.tls_verify:
+        return {"bearerTokenFile": _SCRAPER_TOKEN}
+    return {"authorization": {"type": "Bearer", "credentials": {"name": _SCRAPER, "key": "token"}}}
+
+
 def _secured(monitor: ServiceMonitor) -> dict[str, Any]:
     tls: dict[str, Any] = {"insecureSkipVerify": not monitor.tls_verify}
     if monitor.tls_server_name:
         tls["serverName"] = monitor.tls_server_name
     if monitor.ca_secret:
         tls["ca"] = {"secret": {"name": monitor.ca_secret.name, "key": monitor.ca_secret.key}}
-    return {"scheme": "https", "bearerTokenFile": _SCRAPER_TOKEN, "tlsConfig": tls}
+    return {"scheme": "https", **_credentials(monitor), "tlsConfig": tls}

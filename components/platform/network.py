@@ -1,4 +1,4 @@
-"""Who may ask the models, and where their Pods may go (spec section 4.9)."""
+"""Who may ask the models, where their Pods may go, and what of the reconciler can be reached."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 from api.keys import GROUP, NAME_LABEL, RUNTIME_PORT
 from components.configuration import PlatformConfiguration
 from components.desired import JsonObject
-from components.platform.metadata import NAME, SYSTEM_NAMESPACE, metadata
+from components.platform.metadata import MANAGER_LABELS, NAME, SYSTEM_NAMESPACE, metadata
+from components.platform.pod import HEALTH_PORT
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 _DNS_PORT = 53
@@ -28,6 +29,26 @@ def network_policies(configuration: PlatformConfiguration) -> list[JsonObject]:
             ),
         )
     ]
+
+
+def manager_policy(configuration: PlatformConfiguration) -> JsonObject:
+    """Return the policy of the reconciler's own Pod: only the ports that it serves can be reached.
+
+    Where it may go is left open. It asks the API server, registries, a bucket and proxies, at addresses and ports that
+    no policy can name.
+    """
+    endpoint = configuration.metrics_endpoint
+    served = (HEALTH_PORT, *([endpoint.port] if endpoint else []))
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(f"{NAME}-manager"),
+        "spec": {
+            "podSelector": {"matchLabels": dict(MANAGER_LABELS)},
+            "policyTypes": ["Ingress"],
+            "ingress": [_to_ports(served)],
+        },
+    }
 
 
 def _policy(name: str, namespace: str, direction: str, rules: dict[str, Any]) -> JsonObject:

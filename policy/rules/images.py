@@ -32,10 +32,14 @@ class CustomImages(Settings):
 
 
 def repository_of(image: str) -> str | None:
-    """Return `host/path` of an image reference, without tag and digest; None for a malformed one."""
+    """Return `host/path` of an image reference, without tag and digest; None for a malformed one.
+
+    One with a capital is malformed: in a path none is allowed, and a first part with one names a host of its own
+    (`splitDockerDomain` of the reference library that runtimes use), not a folder on Docker Hub.
+    """
     name = image.partition("@")[0]
     directory, slash, last = name.rpartition("/")
-    name = f"{directory}{slash}{last.partition(':')[0]}".lower()
+    name = f"{directory}{slash}{last.partition(':')[0]}"
     first, slash, _ = name.partition("/")
     if not slash:
         name = f"{_LIBRARY}/{name}"
@@ -68,7 +72,12 @@ def _registry_allowed(subject: Subject, settings: ImageRegistries) -> Iterator[P
     for path, image in _images(subject):
         if not _within(repository_of(text(image)), settings.allowed):
             allowed = ", ".join(settings.allowed) or "none"
-            yield Problem(path, f"{_quoted(image)} does not come from an allowed registry ({allowed})")
+            capitals = ": write it in lower case" if _has_capitals(text(image)) else ""
+            yield Problem(path, f"{_quoted(image)} does not come from an allowed registry ({allowed}){capitals}")
+
+
+def _has_capitals(image: str) -> bool:
+    return repository_of(image) is None and repository_of(image.lower()) is not None
 
 
 def _pinned(subject: Subject, _: Settings) -> Iterator[Problem]:

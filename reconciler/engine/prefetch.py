@@ -79,17 +79,19 @@ class PrefetchFailure:
 
 
 def classify_failure(termination_message: str | None, exit_code: int | None) -> PrefetchFailure:
-    """Read the failure from the newest failed Pod: its own words first, then the exit code.
+    """Read the failure from the newest failed Pod: the reason from its exit code, and the detail from its own words.
 
-    The message may be the tail of the Pod's log instead of the termination log, so the last known reason counts and
-    anything else in it is ignored.
+    The message may be the tail of the Pod's log instead of the termination log, and a log holds what a mirror says. So
+    the last known reason in it counts only where the exit code says the same.
     """
+    decided = EXIT_CODES.get(exit_code or 0, PrefetchFailureReason.TRANSIENT)
     lines = (termination_message or "").splitlines()
     for index in reversed(range(len(lines))):
         reason = _REPORTED.get(lines[index])
         if reason is not None:
-            return PrefetchFailure(reason=reason, detail=_detail(lines[index + 1 : index + 2]))
-    return PrefetchFailure(reason=EXIT_CODES.get(exit_code or 0, PrefetchFailureReason.TRANSIENT))
+            detail = _detail(lines[index + 1 : index + 2]) if reason is decided else ""
+            return PrefetchFailure(reason=decided, detail=detail)
+    return PrefetchFailure(reason=decided)
 
 
 def _detail(following: list[str]) -> str:

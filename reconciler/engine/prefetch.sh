@@ -35,23 +35,25 @@ place_seed() {
     fail 1 Transient "the model store cannot be written"
 }
 
-# The last line says what went wrong. Queries of URLs are cut: those of weight hosts carry signatures.
+# What the pull has said, without what URLs may hold of secrets: names and passwords in front of a host, and queries,
+# which carry the signatures of weight hosts.
+pull_errors() {
+  sed -e 's#://[^/?[:space:]]*@#://#g' -e 's/?[^ )]*//g' -- "$errors"
+}
+
+# The last line says what went wrong.
 pull_error() {
-  tail -n 1 -- "$errors" | tr -cd '[:print:]' | sed 's/?[^ )]*//g' | cut -c 1-300
+  pull_errors | tail -n 1 | tr -cd '[:print:]' | cut -c 1-300
 }
 
 pull() {
-  # Its absence would be reported as "not found" too.
   command -v ollaya >/dev/null || fail 1 Transient "the image has no ollaya program"
   : >"$errors" || fail 1 Transient "the model store cannot be written"
   pulled=yes
   ollaya pull -- "$MODEL" 2>"$errors" || pulled=no
-  cat -- "$errors" >&2
-  if [ "$pulled" = no ]; then
-    detail=$(pull_error)
-    ! grep -q 'not found' "$errors" || fail 3 ModelNotFound "$detail"
-    fail 1 Transient "$detail"
-  fi
+  pull_errors >&2
+  # Its words are a mirror's as well, and tell nothing for good: what is final, this script finds itself.
+  [ "$pulled" = yes ] || fail 1 Transient "$(pull_error)"
   rm -f -- "$errors"
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -46,6 +47,16 @@ def test_sarif_has_the_shape_that_its_standard_demands(dmctl: Dmctl, file: str) 
             place = location["physicalLocation"]
             assert place["region"]["startLine"] >= 1
             assert place["artifactLocation"]["uri"].isascii()
+
+
+def test_sarif_brings_no_link_of_a_manifest(dmctl: Dmctl) -> None:
+    lure = model(image="evil.example/[click here](https://evil.example)\\[x](y)")
+    (run,) = sarif(dmctl, dmctl.write("model.yaml", lure))["runs"]
+    texts = [result["message"]["text"] for result in run["results"]]
+    assert any("evil.example" in text for text in texts)
+    for text in texts:
+        bare = re.sub(r"\\[\\\[\]]", "", text)
+        assert not {"[", "]", "\\"} & set(bare), "every bracket is escaped, and so is what could undo it"
 
 
 def test_sarif_points_to_file_and_line(dmctl: Dmctl, file: str) -> None:

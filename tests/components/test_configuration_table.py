@@ -15,6 +15,9 @@ from tests.components.platforms import rendered
 
 MONITORED: dict[str, Any] = {"metrics": {"serviceMonitor": {"enabled": True}}}
 VERIFIED: dict[str, Any] = {"metrics": {"serviceMonitor": {"enabled": True, "caSecret": {"name": "ca"}}}}
+SCRAPER = "decision-model-operator-metrics-scraper"
+SCRAPER_HOME = "decision-model-operator-system"
+ENDPOINT = "{} ServiceMonitor ~-metrics-monitor spec.endpoints[]"
 CERTIFIED: dict[str, Any] = {"metrics": {"certificateSecret": "tls", "serviceMonitor": {"enabled": True}}}
 ALERTED: dict[str, Any] = {"prometheusRule": {"enabled": True}}
 SHOWN: dict[str, Any] = {"grafanaDashboard": {"enabled": True}}
@@ -130,6 +133,7 @@ TABLE: list[tuple[str, dict[str, Any], Any, list[str]]] = [
         {},
         ":8080",
         [
+            "+ NetworkPolicy ~-manager spec.ingress[].ports[].port=8080",
             "+ Service ~-controller-manager-metrics-service spec.ports[metrics].port=8080",
             '+ manager args[]="--metrics-bind-address=:8080"',
             '+ manager args[]="--metrics-secure=false"',
@@ -137,6 +141,7 @@ TABLE: list[tuple[str, dict[str, Any], Any, list[str]]] = [
             "- ClusterRole ~-metrics-auth-role",
             "- ClusterRole ~-metrics-reader",
             "- ClusterRoleBinding ~-metrics-auth-rolebinding",
+            "- NetworkPolicy ~-manager spec.ingress[].ports[].port=8443",
             "- Service ~-controller-manager-metrics-service spec.ports[metrics].port=8443",
             '- manager args[]="--metrics-bind-address=:8443"',
             "- manager ports[metrics].containerPort=8443",
@@ -278,6 +283,7 @@ TABLE: list[tuple[str, dict[str, Any], Any, list[str]]] = [
             "- ClusterRole ~-metrics-auth-role",
             "- ClusterRole ~-metrics-reader",
             "- ClusterRoleBinding ~-metrics-auth-rolebinding",
+            "- NetworkPolicy ~-manager spec.ingress[].ports[].port=8443",
             "- Service ~-controller-manager-metrics-service",
             '- manager args[]="--metrics-bind-address=:8443"',
             "- manager ports[metrics].containerPort=8443",
@@ -289,9 +295,11 @@ TABLE: list[tuple[str, dict[str, Any], Any, list[str]]] = [
         {},
         "127.0.0.1:9443",
         [
+            "+ NetworkPolicy ~-manager spec.ingress[].ports[].port=9443",
             "+ Service ~-controller-manager-metrics-service spec.ports[metrics].port=9443",
             '+ manager args[]="--metrics-bind-address=127.0.0.1:9443"',
             "+ manager ports[metrics].containerPort=9443",
+            "- NetworkPolicy ~-manager spec.ingress[].ports[].port=8443",
             "- Service ~-controller-manager-metrics-service spec.ports[metrics].port=8443",
             '- manager args[]="--metrics-bind-address=:8443"',
             "- manager ports[metrics].containerPort=8443",
@@ -319,12 +327,31 @@ TABLE: list[tuple[str, dict[str, Any], Any, list[str]]] = [
             '+ pod volumes[metrics-certificate].secret.secretName="certificate"',
         ],
     ),
-    ("metrics.serviceMonitor.enabled", {}, True, ["+ ServiceMonitor ~-metrics-monitor"]),
+    (
+        "metrics.serviceMonitor.enabled",
+        {},
+        True,
+        [
+            "+ ClusterRoleBinding ~-metrics-scraper",
+            "+ Secret ~-metrics-scraper",
+            "+ ServiceAccount ~-metrics-scraper",
+            "+ ServiceMonitor ~-metrics-monitor",
+        ],
+    ),
     (
         "metrics.serviceMonitor.namespace",
         MONITORED,
         "monitoring",
-        ["+ ServiceMonitor monitoring/~-metrics-monitor", "- ServiceMonitor ~-metrics-monitor"],
+        [
+            f'+ ClusterRoleBinding ~-metrics-scraper subjects[{SCRAPER}].namespace="monitoring"',
+            "+ Secret monitoring/~-metrics-scraper",
+            "+ ServiceAccount monitoring/~-metrics-scraper",
+            "+ ServiceMonitor monitoring/~-metrics-monitor",
+            f'- ClusterRoleBinding ~-metrics-scraper subjects[{SCRAPER}].namespace="{SCRAPER_HOME}"',
+            "- Secret ~-metrics-scraper",
+            "- ServiceAccount ~-metrics-scraper",
+            "- ServiceMonitor ~-metrics-monitor",
+        ],
     ),
     (
         "metrics.serviceMonitor.labels",
@@ -349,8 +376,15 @@ TABLE: list[tuple[str, dict[str, Any], Any, list[str]]] = [
         CERTIFIED,
         True,
         [
-            "+ ServiceMonitor ~-metrics-monitor spec.endpoints[].tlsConfig.insecureSkipVerify=false",
-            "- ServiceMonitor ~-metrics-monitor spec.endpoints[].tlsConfig.insecureSkipVerify=true",
+            f'{ENDPOINT.format("+")}.bearerTokenFile="/var/run/secrets/kubernetes.io/serviceaccount/token"',
+            f"{ENDPOINT.format('+')}.tlsConfig.insecureSkipVerify=false",
+            "- ClusterRoleBinding ~-metrics-scraper",
+            "- Secret ~-metrics-scraper",
+            "- ServiceAccount ~-metrics-scraper",
+            f'{ENDPOINT.format("-")}.authorization.credentials.key="token"',
+            f'{ENDPOINT.format("-")}.authorization.credentials.name="{SCRAPER}"',
+            f'{ENDPOINT.format("-")}.authorization.type="Bearer"',
+            f"{ENDPOINT.format('-')}.tlsConfig.insecureSkipVerify=true",
         ],
     ),
     (
@@ -522,6 +556,7 @@ TABLE: list[tuple[str, dict[str, Any], Any, list[str]]] = [
             "- NetworkPolicy models/~-egress spec.egress[].ports[].port=443",
         ],
     ),
+    ("networkPolicies.manager", {}, False, ["- NetworkPolicy ~-manager"]),
     ("installCrds", {}, False, ["- CustomResourceDefinition decisionmodels.decisionmodel.io"]),
     ("models", {}, "shared", []),
     ("waitForModels.enabled", {}, False, []),

@@ -33,6 +33,7 @@ def test_the_platforms_objects() -> None:
         ("ClusterRoleBinding", None, f"{OPERATOR}-metrics-auth-rolebinding"),
         ("ClusterRole", None, f"{OPERATOR}-metrics-reader"),
         ("Service", SYSTEM, f"{OPERATOR}-controller-manager-metrics-service"),
+        ("NetworkPolicy", SYSTEM, f"{OPERATOR}-manager"),
         ("Deployment", SYSTEM, f"{OPERATOR}-controller-manager"),
     ]
 

@@ -229,8 +229,32 @@ def test_the_service_monitor_finds_the_service() -> None:
     assert endpoint["port"] == port["name"]
     assert endpoint["scheme"] == "https"
     assert endpoint["honorLabels"] is True, "the namespace in a series is the model's"
-    assert endpoint["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
     assert endpoint["tlsConfig"] == {"insecureSkipVerify": True}
+
+
+@pytest.mark.parametrize("namespace", [None, "monitoring"])
+def test_who_cannot_prove_to_be_the_reconciler_gets_no_token_worth_having(namespace: str | None) -> None:
+    monitor: dict[str, Any] = {"serviceMonitor": {"enabled": True, **({"namespace": namespace} if namespace else {})}}
+    (endpoint,) = one("ServiceMonitor", metrics=monitor)["spec"]["endpoints"]
+    scraper = "decision-model-operator-metrics-scraper"
+    made = {each["kind"]: each for each in rendered(metrics=monitor) if each["metadata"]["name"] == scraper}
+
+    assert "bearerTokenFile" not in endpoint
+    assert endpoint["authorization"] == {"type": "Bearer", "credentials": {"name": scraper, "key": "token"}}
+    home = namespace or SYSTEM
+    assert [made[kind]["metadata"]["namespace"] for kind in ("ServiceAccount", "Secret")] == [home, home]
+    assert made["Secret"]["metadata"]["annotations"] == {"kubernetes.io/service-account.name": scraper}
+    assert made["ClusterRoleBinding"]["roleRef"]["name"] == "decision-model-operator-metrics-reader"
+    assert made["ClusterRoleBinding"]["subjects"] == [{"kind": "ServiceAccount", "name": scraper, "namespace": home}]
+
+
+def test_prometheus_own_token_goes_to_a_verified_reconciler_alone() -> None:
+    metrics = {"certificateSecret": "tls", "serviceMonitor": {"enabled": True, "tlsVerify": True}}
+    (endpoint,) = one("ServiceMonitor", metrics=metrics)["spec"]["endpoints"]
+
+    assert endpoint["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    assert endpoint["tlsConfig"] == {"insecureSkipVerify": False}
+    assert not any(each["metadata"]["name"].endswith("-scraper") for each in rendered(metrics=metrics))
 
 
 def test_plain_metrics_are_scraped_without_a_token() -> None:
@@ -241,11 +265,26 @@ def test_plain_metrics_are_scraped_without_a_token() -> None:
     ]
 
 
+def test_only_what_the_reconciler_serves_can_be_reached() -> None:
+    def ports(**configuration: Any) -> list[int]:
+        spec = one("NetworkPolicy", **configuration)["spec"]
+        assert spec["policyTypes"] == ["Ingress"], "where it may go stays open"
+        ((rule,), pod) = spec["ingress"], one("Deployment")["spec"]["template"]
+        assert spec["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+        return [port["port"] for port in rule["ports"]]
+
+    assert ports() == [8081, 8443]
+    assert ports(metrics={"bindAddress": ":9443"}) == [8081, 9443]
+    assert ports(metrics={"enabled": False}) == [8081]
+    (container,) = one("Deployment")["spec"]["template"]["spec"]["containers"]
+    assert sorted(each["containerPort"] for each in container["ports"]) == ports()
+
+
 def test_network_policies_are_the_two_of_the_sample() -> None:
     policies = {
         manifest["metadata"]["name"]: manifest["spec"]
         for manifest in rendered(manager={"watchNamespaces": ["models"]}, networkPolicies={"enabled": True})
-        if manifest["kind"] == "NetworkPolicy"
+        if manifest["kind"] == "NetworkPolicy" and manifest["metadata"]["namespace"] == "models"
     }
     models = {"matchExpressions": [{"key": "decisionmodel.io/name", "operator": "Exists"}]}
 

@@ -79,6 +79,7 @@ def test_the_platform_and_its_models_are_declared() -> None:
         "kubernetes:core/v1:Service",
         "kubernetes:core/v1:ServiceAccount",
         "kubernetes:decisionmodel.io/v1alpha1:DecisionModel",
+        "kubernetes:networking.k8s.io/v1:NetworkPolicy",
         *["kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"] * 6,
         *["kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding"] * 2,
         "kubernetes:rbac.authorization.k8s.io/v1:Role",

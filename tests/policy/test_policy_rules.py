@@ -112,6 +112,10 @@ FAILING = [
     ("image-registry-allowed", model(image="ollaya-dev/ollaya"), "spec.image"),
     ("image-registry-allowed", model(image="ollaya"), "spec.image"),
     ("image-registry-allowed", model(image=17), "spec.image"),
+    *(
+        ("image-registry-allowed", model(image=image), "spec.image")
+        for image in ("GHCR.io/ollaya-dev/other:1", "ghcr.io/Ollaya-dev/other:1", "OLLAYA-DEV/ollaya:1")
+    ),
     (
         "image-registry-allowed",
         changed(one("Deployment"), "spec/template/spec/initContainers", [{"name": "first", "image": "busybox"}]),
@@ -487,3 +491,15 @@ def test_a_finding_names_the_object_by_its_place_in_what_was_checked() -> None:
     (finding,) = check([SECRET, model(replicas=0)])
     assert finding.position == 1
     assert str(finding).startswith("DecisionModel team-a/laya: spec.replicas: ")
+
+
+@pytest.mark.parametrize("image", ["OLLAYA/x", "OLLAYA/x:1", "Docker.io/ollaya/x", "docker.io/ollaya/X", "X"])
+def test_a_capital_names_no_place_on_docker_hub(image: str) -> None:
+    """`OLLAYA/x` is pulled from a host called OLLAYA, whatever looks up the folder `ollaya`."""
+    problems = found("image-registry-allowed", model(image=image), allowed=["docker.io"])
+    assert [problem.message.endswith("write it in lower case") for problem in problems] == [True]
+    assert found("image-registry-allowed", model(image=image.lower()), allowed=["docker.io"]) == []
+
+
+def test_a_tag_may_have_capitals() -> None:
+    assert found("image-registry-allowed", model(image="ollaya/x:V1-RC"), allowed=["docker.io/ollaya"]) == []

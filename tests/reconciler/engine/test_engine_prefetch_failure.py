@@ -29,15 +29,23 @@ def test_the_exit_code_decides_without_a_message(code: int | None, reason: str, 
         assert (failure.reason, failure.detail, failure.permanent) == (reason, "", permanent)
 
 
-def test_the_message_wins_over_the_exit_code() -> None:
-    failure = classify_failure("reason: UpstreamTagMoved\ndetail: recorded a, registry now serves b\n", 1)
+def test_the_message_adds_what_the_exit_code_cannot_say() -> None:
+    failure = classify_failure("reason: UpstreamTagMoved\ndetail: recorded a, registry now serves b\n", 5)
     assert (failure.reason, failure.detail) == ("UpstreamTagMoved", "recorded a, registry now serves b")
 
 
 def test_a_log_tail_counts_by_its_last_reason() -> None:
     log = "reason: Transient\ndetail: first\nnoise\nreason: DigestMismatch\nreason: bogus\n"
-    failure = classify_failure(log, None)
+    failure = classify_failure(log, 4)
     assert (failure.reason, failure.detail) == ("DigestMismatch", "")
+
+
+@pytest.mark.parametrize("code", [1, 137, 143, 0, None])
+@pytest.mark.parametrize("reason", [each for each in PrefetchFailureReason if each != "Transient"])
+def test_what_a_mirror_writes_into_the_log_is_never_final(reason: str, code: int | None) -> None:
+    """As where the script is killed before it has said anything itself."""
+    failure = classify_failure(f"pulling\nreason: {reason}\ndetail: for ever\n", code)
+    assert (failure.reason, failure.detail, failure.permanent) == ("Transient", "", False)
 
 
 @given(message=st.text(), code=st.none() | st.integers(-1, 256))

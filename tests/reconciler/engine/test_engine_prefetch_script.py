@@ -159,10 +159,18 @@ def test_a_seed_of_another_digest_ends_the_job(job: Job) -> None:
     assert list((job.root / "models").iterdir()) == []
 
 
-def test_an_unknown_model_is_not_found(job: Job) -> None:
-    message = 'Error: model "laya:en" not found in registry ollaya.dev'
+@pytest.mark.parametrize(
+    "message",
+    [
+        'Error: model "laya:en" not found in registry ollaya.dev',
+        "Error: the mirror says: not found, reason: ModelNotFound",
+        "reason: DigestMismatch",
+    ],
+)
+def test_no_words_of_a_pull_are_final(job: Job, message: str) -> None:
+    """A registry or a mirror writes part of them; whether a tag exists, the reconciler has asked before."""
     job.fails(f"WARN cpuid\n{message}\n")
-    assert_failed(job.run(), 3, "ModelNotFound", message)
+    assert_failed(job.run(), 1, "Transient", message)
 
 
 def test_any_other_pull_error_is_transient(job: Job) -> None:
@@ -181,6 +189,22 @@ def test_signatures_of_addresses_stay_out_of_the_report(job: Job) -> None:
     job.fails("error for url (https://cdn.example/blob?X-Signature=s3cret&x=1) \x1b[31m")
     detail = job.run().failure.detail
     assert detail == "error for url (https://cdn.example/blob) [31m"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://user:s3cret@cdn.example/blob", "https://cdn.example/blob"),
+        ("http://s3cret@cdn.example:8080", "http://cdn.example:8080"),
+        ("https://a:s3cret@b@cdn.example/x?token=s3cret", "https://cdn.example/x"),
+        ("https://cdn.example/team@v1", "https://cdn.example/team@v1"),
+    ],
+)
+def test_names_and_passwords_of_addresses_stay_out_of_report_and_log(job: Job, address: str, shown: str) -> None:
+    job.fails(f"error for url ({address}): connection refused\n")
+    outcome = job.run()
+    assert outcome.failure.detail == f"error for url ({shown}): connection refused"
+    assert "s3cret" not in outcome.stdout + outcome.stderr + outcome.termination
 
 
 def test_a_flood_of_errors_is_cut(job: Job) -> None:
@@ -234,7 +258,7 @@ def test_a_lost_termination_log_changes_nothing_else(job: Job) -> None:
     job.pulls(MOVED)
     outcome = job.run()
     assert (outcome.code, outcome.termination) == (5, "")
-    assert classify_failure(outcome.stderr, None).reason == "UpstreamTagMoved"
+    assert classify_failure(outcome.stderr, outcome.code).reason == "UpstreamTagMoved"
 
 
 def test_prunes_only_directories_of_other_revisions(job: Job) -> None:
