@@ -66,6 +66,8 @@ class PreviousRevision(ApiModel):
     """The previous revision."""
     strategy: Strategy | None = None
     """The strategy of the rollout that replaced it."""
+    proved_replicas: Count = 0
+    """How many Pods of its successor have been model-ready at once, at most; 0 in records of earlier versions."""
 
 
 class RecreateRollback(ApiModel):

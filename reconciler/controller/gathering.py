@@ -134,6 +134,7 @@ class Gatherer:
             conflict=await self._conflict(model, children),
             revisions=self._revisions(model, children, resolution, read.notices),
             service_selects=selected,
+            switching_to=None if (coming := self._stacks.declared(model)) is None else coming.selected,
             evaluation=await self._evaluation(model),
             manifest=await self._manifest(model, children),
             runtime_update=runtime_update(model.status.stable_revision, self._settings),

@@ -260,10 +260,14 @@ def _serving_facts(deployment: JsonObject | None, every_pod: tuple[JsonObject, .
     progressing = conditions_of(deployment).get("Progressing", {})
     exceeded = progressing.get("reason") == "ProgressDeadlineExceeded"
     pods = tuple(pod for pod in every_pod if not terminating(pod))
+    ready = sum(is_model_ready(pod) for pod in pods)
+    wanted = deployment["spec"].get("replicas", 1)
     return ServingFacts(
         exists=True,
         pods=len(every_pod),
-        model_ready=sum(is_model_ready(pod) for pod in pods),
+        model_ready=ready,
+        away=max(0, wanted - ready - sum(map(_has_lost_its_proof, pods))),
+        held_up=any(map(_finds_no_node, pods)) or is_true(conditions_of(deployment), "ReplicaFailure"),
         rolling=not exceeded and _is_rolling(deployment, progressing),
         progress_deadline_exceeded=exceeded,
         mismatched_gates=tuple(sorted({reason for pod in pods if (reason := _mismatch(pod))})),
@@ -275,6 +279,21 @@ def is_model_ready(pod: JsonObject) -> bool:
     """Whether the gate is open and the kubelet agrees: only then is the Pod in the Service's endpoints."""
     conditions = conditions_of(pod)
     return is_true(conditions, GATE) and is_true(conditions, "Ready")
+
+
+def _has_lost_its_proof(pod: JsonObject) -> bool:
+    """Whether the Pod was judged and cannot serve, by itself.
+
+    One whose gate was never written still starts. One that only the kubelet's word is missing for is on a node that
+    nobody hears of.
+    """
+    conditions = conditions_of(pod)
+    judged = GATE in conditions and not was_disrupted(pod) and not is_model_ready(pod)
+    return judged and not (is_true(conditions, GATE) and is_true(conditions, "ContainersReady"))
+
+
+def _finds_no_node(pod: JsonObject) -> bool:
+    return conditions_of(pod).get("PodScheduled", {}).get("reason") == "Unschedulable"
 
 
 def _is_rolling(deployment: JsonObject, progressing: Mapping[str, Any]) -> bool:

@@ -18,7 +18,7 @@ from api.status import DecisionModelStatus, RevisionStatus
 from components import names
 from components.desired import JsonObject, Owner
 from reconciler.controller.budget import RolloutBudget
-from reconciler.controller.confirmation import is_still_proved
+from reconciler.controller.confirmation import are_there
 from reconciler.controller.declarations import Declarations, Unreadable, oversize_child, told
 from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.evidence import EvidenceKeeper
@@ -173,9 +173,11 @@ class Reconciler:
         self, key: ObjectKey, obj: KubernetesObject, model: DecisionModel, gathered: Gathered
     ) -> float | None:
         decision = self._decide(key, gathered.facts)
-        revision = decision.promotes
-        if revision is not None and not await is_still_proved(self._with.client, model, revision):
-            _log.info("the watch cache is behind: Pods of revision %s, which would be promoted, are gone", revision)
+        premise = decision.rests_on
+        if premise is not None and not await are_there(self._with.client, model, premise):
+            _log.info(
+                "the watch cache is behind: Pods of revision %s, which would get traffic, are gone", premise.revision
+            )
             return UNCONFIRMED_SECONDS
         await self._keep_documents(model, decision, gathered)
         try:

@@ -5,7 +5,15 @@ facts, persists the decision's status, and only then lets the Pulumi engine conv
 """
 
 from reconciler.rollout.decide import decide
-from reconciler.rollout.decision import Decision, EventNote, RevisionPlan, RolloutResult, StackPlan, StoreGrowth
+from reconciler.rollout.decision import (
+    Decision,
+    EventNote,
+    ReadyPods,
+    RevisionPlan,
+    RolloutResult,
+    StackPlan,
+    StoreGrowth,
+)
 from reconciler.rollout.facts import (
     ClaimFacts,
     EvaluationFacts,
@@ -34,6 +42,7 @@ __all__ = [
     "Obstacle",
     "PrefetchFacts",
     "PrefetchState",
+    "ReadyPods",
     "Refusal",
     "ResolutionFailed",
     "Resolved",

@@ -12,7 +12,7 @@ from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import Facts, Refusal, Resolution, ResolutionFailed, Resolved, TagMissing
 from reconciler.rollout.recreate import is_stable_stopped, tell_restored
 from reconciler.rollout.rejection import hold_rejected
-from reconciler.rollout.retention import traffic_settled
+from reconciler.rollout.retention import stand_in, traffic_settled
 from reconciler.rollout.stable import count_none, count_replicas, describe_refusals, maintain, stack_plan
 
 
@@ -112,6 +112,8 @@ def _resolved(draft: Draft, wanted: RevisionStatus) -> Decision:
         return _mend_first(draft)
     if rollback := stabilization.watch(draft):
         return rollback
+    if draft.stable is not None and wanted.hash != draft.stable.hash:
+        stabilization.step_back(draft)
     if draft.stable is not None and wanted.hash == draft.stable.hash:
         return _stable_path(draft, draft.stable, wanted)
     failed = draft.status.failed_revision
@@ -119,7 +121,9 @@ def _resolved(draft: Draft, wanted: RevisionStatus) -> Decision:
         return hold_rejected(draft)
     if draft.facts.refusals:
         return _mend_first(draft)
-    return candidate.advance(draft, wanted) if traffic_settled(draft) else maintain(draft)
+    # What has no Pods is given up once traffic has left it, and only then followed.
+    follows = traffic_settled(draft) and stand_in(draft) is None
+    return candidate.advance(draft, wanted) if follows else maintain(draft)
 
 
 def _mend_first(draft: Draft) -> Decision:

@@ -65,6 +65,14 @@ class StoreGrowth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyPods:
+    """So many model-ready Pods of a revision."""
+
+    revision: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """The outcome of one pass.
 
@@ -87,8 +95,8 @@ class Decision:
     """The candidate's manifest ConfigMap is to be made again, and its Job run again."""
     approval_consumed: bool = False
     """The promote annotation is to be removed."""
-    promotes: str | None = None
-    """The revision that becomes the stable, on the strength of its ready Pods."""
+    rests_on: ReadyPods | None = None
+    """What traffic moves on the strength of; to be confirmed before anything of the decision is carried out."""
     queued: bool = False
     """A rollout waits only for a slot: once admitted, the same facts decide otherwise."""
     requeue_after: float | None = None

@@ -13,7 +13,7 @@ from api.conditions import Condition, ConditionType, EventReason, Phase, Reason,
 from api.conditions import set_condition as merge_condition
 from api.keys import RUNTIME_PORT
 from api.status import DecisionModelStatus, RevisionStatus
-from reconciler.rollout.decision import Decision, EventNote, RolloutResult, StackPlan, StoreGrowth
+from reconciler.rollout.decision import Decision, EventNote, ReadyPods, RolloutResult, StackPlan, StoreGrowth
 from reconciler.rollout.facts import Facts
 
 
@@ -42,6 +42,7 @@ class Draft:
         self._growth: StoreGrowth | None = None
         self._approval_consumed = False
         self._repair_manifest = False
+        self._rests_on: ReadyPods | None = None
 
     @property
     def stable(self) -> RevisionStatus | None:
@@ -135,6 +136,10 @@ class Draft:
         """Have the promote annotation removed: what it approves is persisted."""
         self._approval_consumed = True
 
+    def rest_on(self, pods: ReadyPods) -> None:
+        """Have it confirmed that the Pods are there on the strength of which traffic moves."""
+        self._rests_on = pods
+
     def decided(
         self,
         *,
@@ -157,5 +162,6 @@ class Draft:
             evaluate=evaluate,
             repair_manifest=self._repair_manifest,
             approval_consumed=self._approval_consumed,
+            rests_on=self._rests_on,
             requeue_after=requeue_after,
         )

@@ -104,6 +104,11 @@ class ServingFacts:
     rolling: bool = False
     """The Deployment is replacing Pods, so a shortage is expected."""
     progress_deadline_exceeded: bool = False
+    away: int = 0
+    """Pods that are missing or not judged yet, and of which nothing is known that speaks against the revision: others
+    took them away, they wait for a node, or they start."""
+    held_up: bool = False
+    """Pods find no node, or may not be created: why a Deployment gets no further, whatever it runs."""
     mismatched_gates: tuple[Reason, ...] = ()
     """Gate reasons that prove wrong bytes or a wrong device on some Pod."""
     crash_looping: bool = False
@@ -210,6 +215,8 @@ class Facts:
     conflict: str | None = None
     revisions: Mapping[str, RevisionFacts] = field(default_factory=dict)
     service_selects: str | None = None
+    switching_to: str | None = None
+    """The revision that an operation under way is about to have selected, if there is one."""
     evaluation: EvaluationFacts | None = None
     """None without `spec.rollout.evaluation`, or without a candidate that could be scored."""
     manifest: ManifestState = ManifestState.SOUND

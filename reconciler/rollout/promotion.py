@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from api.conditions import ConditionType, EventReason, Phase, Reason, find_condition
 from api.rollout import Promotion, Strategy
 from api.status import DecisionModelStatus, PreviousRevision, RevisionStatus
 from reconciler.rollout import approval, evaluating, timing
-from reconciler.rollout.decision import Decision, EventNote, RevisionPlan, RolloutResult
+from reconciler.rollout.decision import Decision, EventNote, ReadyPods, RevisionPlan, RolloutResult
 from reconciler.rollout.draft import Draft, short
 from reconciler.rollout.in_flight import hold
 from reconciler.rollout.recreate import is_stable_stopped
@@ -34,7 +33,13 @@ def promote(draft: Draft, candidate: RevisionStatus) -> Decision:
     previous = (
         None
         if old is None
-        else PreviousRevision(hash=old.hash, promoted_at=draft.facts.now, revision=old, strategy=strategy)
+        else PreviousRevision(
+            hash=old.hash,
+            promoted_at=draft.facts.now,
+            revision=old,
+            strategy=strategy,
+            proved_replicas=draft.spec.replicas,
+        )
     )
     draft.update(
         stable_revision=candidate,
@@ -55,8 +60,9 @@ def promote(draft: Draft, candidate: RevisionStatus) -> Decision:
     describe_ready(draft)
     draft.event(EventReason.PROMOTED, note, occasion=draft.facts.now.isoformat())
     draft.count(RolloutResult.PROMOTED)
-    decision = draft.decided(stack=stack_plan(draft), probe=(candidate.hash,), requeue_after=timing.PROMOTION_GRACE)
-    return replace(decision, promotes=candidate.hash)
+    stack = stack_plan(draft)
+    draft.rest_on(ReadyPods(revision=candidate.hash, count=draft.spec.replicas))
+    return draft.decided(stack=stack, probe=(candidate.hash,), requeue_after=timing.PROMOTION_GRACE)
 
 
 def _measured(draft: Draft, candidate: RevisionStatus) -> str:

@@ -1,7 +1,12 @@
-"""Which revision besides stable and candidate must not be removed yet (spec section 5.8)."""
+"""Which revision besides stable and candidate must not be removed yet, and where traffic belongs (spec section 5.8).
+
+A revision leaves the status only when the Service does not select it and no operation under way is about to have it
+selected. So traffic may go to and fro between the stable and its predecessor, but never to what nobody knows.
+"""
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 
 from api.status import FailedRevisionStatus, PreviousRevision, RevisionStatus
@@ -15,15 +20,43 @@ def window_end(previous: PreviousRevision, stabilization: timedelta) -> datetime
 
 
 def traffic_settled(draft: Draft) -> bool:
-    """Whether the Service selects the stable. Before that, neither a window ends nor a candidate takes its place.
+    """Whether the Service selects the stable, and will. Before that, neither a window ends nor does a candidate begin.
 
     Without a Service nothing is known as long as there is a revision to go back to: one that an operation is about to
     make may still select that.
     """
     stable, selected = draft.stable, draft.facts.service_selects
-    if stable is None or selected == stable.hash:
+    if stable is None:
         return True
-    return selected is None and draft.status.previous_revision is None
+    if draft.facts.switching_to not in (None, stable.hash):
+        return False
+    return selected == stable.hash or (selected is None and draft.status.previous_revision is None)
+
+
+def has_no_traffic(draft: Draft, revision: RevisionStatus) -> bool:
+    """Whether the Service selects another revision, and will."""
+    selected, coming = draft.facts.service_selects, draft.facts.switching_to
+    return selected not in (None, revision.hash) and coming != revision.hash
+
+
+def needed_pods(draft: Draft, previous: PreviousRevision) -> int:
+    """Return how many Pods a promoted revision needs in its window: half of those that it has had, or should have."""
+    ready = 0 if draft.stable is None else draft.facts.of(draft.stable).serving.model_ready
+    proved = previous.proved_replicas or max(1, ready)
+    return max(1, math.ceil(min(draft.spec.replicas, proved) / 2))
+
+
+def stand_in(draft: Draft) -> PreviousRevision | None:
+    """Return the predecessor of the stable while traffic belongs to it: it has Pods, and the stable has none.
+
+    Once there, traffic stays until the stable has as many as its window asks for.
+    """
+    stable, previous = draft.stable, draft.status.previous_revision
+    if stable is None or previous is None or draft.facts.of(previous.revision).serving.model_ready == 0:
+        return None
+    ready = draft.facts.of(stable).serving.model_ready
+    returns = draft.facts.service_selects == previous.hash and ready < needed_pods(draft, previous)
+    return previous if ready == 0 or returns else None
 
 
 def identity_of(failed: FailedRevisionStatus) -> RevisionStatus:

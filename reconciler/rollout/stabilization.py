@@ -1,8 +1,12 @@
-"""The watch over a freshly promoted revision, and the way back (spec section 5.9)."""
+"""The watch over a freshly promoted revision, and the way back (spec section 5.9).
+
+Only what speaks against the revision itself takes it back for good: wrong bytes, a wrong device, a crash loop, Pods
+that run without their proof. Pods that others took away, that wait for a node or that start again are no fault of it.
+While it has none, its predecessor stands in for it where that still has Pods, and traffic returns with the Pods.
+"""
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
 
 from api.conditions import ConditionType, EventReason, Reason, find_condition
@@ -13,7 +17,7 @@ from reconciler.rollout.decision import Decision, RolloutResult
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import ServingFacts
 from reconciler.rollout.rejection import failed_record, hold_rejected
-from reconciler.rollout.retention import traffic_settled, window_end
+from reconciler.rollout.retention import has_no_traffic, needed_pods, stand_in, traffic_settled, window_end
 
 
 def watch(draft: Draft) -> Decision | None:
@@ -22,10 +26,10 @@ def watch(draft: Draft) -> Decision | None:
     if stable is None or previous is None:
         draft.forget(ConditionType.STABILIZING)
         return None
-    if not traffic_settled(draft):
+    if not traffic_settled(draft) and not has_no_traffic(draft, stable):
         return None
     window = draft.spec.rollout.stabilization_window
-    over = draft.facts.now >= window_end(previous, window)
+    over = traffic_settled(draft) and draft.facts.now >= window_end(previous, window)
     if window == timedelta(0):
         if over:
             draft.update(previous_revision=None)
@@ -40,22 +44,67 @@ def _watch_window(draft: Draft, stable: RevisionStatus, previous: PreviousRevisi
     if serving.rolling:
         draft.condition(ConditionType.STABILIZING, Reason.STABLE_ROLLING, "Pods are being replaced", holds=True)
         return None
-    needed = max(1, math.ceil(draft.spec.replicas / 2))
-    if serving.model_ready < needed:
-        message = f"fewer than {needed} of {draft.spec.replicas} Pods model-ready after promotion"
-        draft.condition(ConditionType.STABILIZING, Reason.POST_PROMOTION_UNHEALTHY, message, holds=False)
-        if over or _seconds_unhealthy(draft) >= timing.UNHEALTHY_DEBOUNCE:
-            return _roll_back(draft, stable, previous, message)
+    needed = needed_pods(draft, previous)
+    if serving.model_ready >= needed:
+        _stay(draft, stable, previous, over=over)
         return None
+    if not serving.exists or serving.model_ready + serving.away >= needed:
+        _wait_for_pods(draft, stable, needed)
+        return None
+    message = f"fewer than {needed} of {draft.spec.replicas} Pods model-ready after promotion"
+    draft.condition(ConditionType.STABILIZING, Reason.POST_PROMOTION_UNHEALTHY, message, holds=False)
+    if over or _seconds_unhealthy(draft) >= timing.UNHEALTHY_DEBOUNCE:
+        return _roll_back(draft, stable, previous, message)
+    return None
+
+
+def _stay(draft: Draft, stable: RevisionStatus, previous: PreviousRevision, *, over: bool) -> None:
+    """Go on with a promoted revision that is healthy, and let go of its predecessor at the end."""
     if over:
         draft.update(previous_revision=None)
         draft.forget(ConditionType.STABILIZING)
         draft.event(EventReason.STABILIZED, f"revision {stable.hash} stayed healthy after its promotion")
-        return None
+        return
+    ready = draft.facts.of(stable).serving.model_ready
+    if ready > previous.proved_replicas:
+        draft.update(previous_revision=previous.model_copy(update={"proved_replicas": ready}))
+    before = find_condition(draft.status.conditions, ConditionType.STABILIZING)
+    if before is not None and before.reason == Reason.SERVED_BY_PREVIOUS:
+        draft.event(EventReason.STABLE_RESTORED, f"revision {stable.hash} has its Pods again and takes traffic back")
     draft.condition(
         ConditionType.STABILIZING, Reason.STABILIZING, f"revision {previous.revision.hash} is kept", holds=True
     )
-    return None
+
+
+def _wait_for_pods(draft: Draft, stable: RevisionStatus, needed: int) -> None:
+    """Wait for Pods that are away through no fault of the revision, however long that takes, and say who serves."""
+    serving = draft.facts.of(stable).serving
+    message = (
+        f"{serving.model_ready} of {needed} Pods needed are model-ready; the others were taken away, wait for a node"
+        " or start, which speaks not against the revision"
+    )
+    previous = stand_in(draft)
+    if previous is None:
+        draft.condition(ConditionType.STABILIZING, Reason.WAITING_FOR_PODS, message, holds=True)
+        return
+    message = f"revision {previous.hash} serves meanwhile: {message}"
+    if draft.condition(ConditionType.STABILIZING, Reason.SERVED_BY_PREVIOUS, message, holds=True):
+        draft.event(EventReason.SERVED_BY_PREVIOUS, f"revision {stable.hash} has no Pods; {message}")
+
+
+def step_back(draft: Draft) -> bool:
+    """Give up a promoted revision that is asked for no more while its predecessor stands in for it: that stays.
+
+    Returns:
+        Whether it was given up; not before traffic has left it.
+    """
+    stable, previous = draft.stable, stand_in(draft)
+    if stable is None or previous is None or not has_no_traffic(draft, stable):
+        return False
+    draft.update(stable_revision=previous.revision, previous_revision=None)
+    draft.forget(ConditionType.STABILIZING)
+    draft.event(EventReason.CANDIDATE_SUPERSEDED, f"revision {stable.hash} ({stable.model}) is asked for no more")
+    return True
 
 
 def _immediate_cause(serving: ServingFacts) -> str | None:
@@ -63,7 +112,7 @@ def _immediate_cause(serving: ServingFacts) -> str | None:
         return f"a Pod reports {serving.mismatched_gates[0]}"
     if serving.crash_looping:
         return "a container is in CrashLoopBackOff"
-    if serving.progress_deadline_exceeded:
+    if serving.progress_deadline_exceeded and not serving.held_up:
         return "the Deployment exceeded its progress deadline"
     return None
 

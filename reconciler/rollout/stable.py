@@ -6,12 +6,12 @@ from api.conditions import ConditionType, Phase, Reason, find_condition
 from api.status import ReplicaStatus, RevisionStatus
 from reconciler.rollout import timing
 from reconciler.rollout.cache_guard import guard_cache
-from reconciler.rollout.decision import Decision, RevisionPlan, StackPlan
+from reconciler.rollout.decision import Decision, ReadyPods, RevisionPlan, StackPlan
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import PrefetchState, StoreState
 from reconciler.rollout.obstacle import Cause, cause_of
 from reconciler.rollout.recreate import is_stable_stopped, is_stopped
-from reconciler.rollout.retention import kept_revision
+from reconciler.rollout.retention import kept_revision, needed_pods, stand_in
 from reconciler.rollout.store_recovery import bears_mark, may_start_pods, needs_prefetch, tend_store
 
 _SHORTAGES = (Reason.REPLICAS_NOT_MODEL_READY, Reason.NO_MODEL_READY_PODS)
@@ -42,10 +42,20 @@ def stack_plan(draft: Draft, *candidates: RevisionPlan) -> StackPlan:
     planned = {plan.revision.hash for plan in revisions}
     if kept is not None and kept.hash not in planned:
         revisions.append(serving_plan(draft, kept))
-    return StackPlan(
-        revisions=tuple(revisions),
-        selected=None if draft.stable is None else draft.stable.hash,
-    )
+    return StackPlan(revisions=tuple(revisions), selected=_selected(draft))
+
+
+def _selected(draft: Draft) -> str | None:
+    """Return what the Service is to select; that it moves to or fro within a window has to be confirmed."""
+    stable, previous = draft.stable, draft.status.previous_revision
+    if stable is None or previous is None:
+        return None if stable is None else stable.hash
+    target, count = (stable.hash, needed_pods(draft, previous))
+    if stand_in(draft) is not None:
+        target, count = (previous.hash, 1)
+    if draft.facts.service_selects not in (None, target):
+        draft.rest_on(ReadyPods(revision=target, count=count))
+    return target
 
 
 def _as_it_is(draft: Draft) -> tuple[RevisionPlan, ...]:
@@ -84,6 +94,12 @@ def describe_ready(draft: Draft, *, reason: Reason = Reason.READY, candidate: Ca
         draft.condition(ConditionType.READY, Reason.STARTING, "the Service is being created", holds=False)
         return
     told = _shortage_cause(draft, stable) or candidate
+    previous = stand_in(draft)
+    if previous is not None and draft.facts.service_selects == previous.hash:
+        serving = previous.revision
+        message = f"serving {serving.model} (revision {serving.hash}) until revision {stable.hash} has its Pods again"
+        _say_ready(draft, Reason.SERVED_BY_PREVIOUS, message, told, holds=True)
+        return
     if draft.facts.of(stable).serving.model_ready == 0:
         message = f"no Pod of revision {stable.hash} is ready"
         if is_stable_stopped(draft):
@@ -147,7 +163,10 @@ def describe_pods(draft: Draft, stable: RevisionStatus) -> bool:
     if ready >= desired:
         draft.forget(ConditionType.DEGRADED)
         return True
-    draft.condition(ConditionType.DEGRADED, shortage(ready), _counted(draft, stable, ready, desired), holds=True)
+    message = _counted(draft, stable, ready, desired)
+    if (previous := stand_in(draft)) is not None:
+        message = f"{message}; revision {previous.hash} serves meanwhile"
+    draft.condition(ConditionType.DEGRADED, shortage(ready), message, holds=True)
     return False
 
 
@@ -184,6 +203,12 @@ def recheck(draft: Draft) -> float:
     return timing.RECHECK_READY
 
 
+def _probed(draft: Draft) -> tuple[str, ...]:
+    """Return whose Pods need a proof: those of what serves, and of what may have to stand in for it."""
+    stable, previous = draft.stable, draft.status.previous_revision
+    return tuple(each.hash for each in (stable, previous) if each is not None)
+
+
 def maintain(draft: Draft, *, resolve: bool = False) -> Decision:
     """Keep the stable as it is recorded, whatever the spec says, and let the phase follow it."""
     draft.enter(describe_health(draft))
@@ -199,6 +224,6 @@ def upkeep(draft: Draft, *, resolve: bool = False) -> Decision:
     return draft.decided(
         stack=stack_plan(draft),
         resolve=resolve,
-        probe=() if draft.stable is None else (draft.stable.hash,),
+        probe=_probed(draft),
         requeue_after=min(recheck(draft), store_recheck),
     )

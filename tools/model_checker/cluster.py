@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 REPLICAS = 2
 """Two, so that one ready Pod is not yet all of them."""
+MANY_REPLICAS = 6
+"""After scaling up: so many that those of before are less than half."""
 
 
 class Store(IntEnum):
@@ -34,14 +36,17 @@ class Pods(IntEnum):
 
     NONE = auto()
     ONE_READY = auto()
+    AS_BEFORE = auto()
+    """As many are ready as before it was scaled up."""
     ALL_READY = auto()
     CRASHING = auto()
     MISMATCHED = auto()
+    UNPROVED = auto()
+    """They run, and have lost their proof."""
 
-    @property
-    def ready(self) -> int:
-        """How many are model-ready."""
-        return {Pods.ONE_READY: 1, Pods.ALL_READY: REPLICAS}.get(self, 0)
+
+AGAINST_THE_REVISION = (Pods.CRASHING, Pods.MISMATCHED, Pods.UNPROVED)
+"""How Pods are that speak against what they run."""
 
 
 class Objects(NamedTuple):
@@ -50,7 +55,7 @@ class Objects(NamedTuple):
     `filled` says that the store holds the model; `renewed` that it is younger than the last promotion;
     `job_uid` alternates between Jobs that follow each other; `stale` says that the Job is older than the store;
     `stopped` that the Deployment wants no Pods; `proved` that all Pods of this very Deployment were ready since it last
-    wanted some.
+    wanted some; `many` that it was scaled up; `ended` that a Pod of it was evicted, of which the object stays.
     """
 
     store: Store = Store.ABSENT
@@ -63,6 +68,18 @@ class Objects(NamedTuple):
     stopped: bool = False
     pods: Pods = Pods.NONE
     proved: bool = False
+    many: bool = False
+    ended: bool = False
+
+    @property
+    def wanted(self) -> int:
+        """How many Pods the Deployment wants unless it is stopped."""
+        return MANY_REPLICAS if self.many else REPLICAS
+
+    @property
+    def ready(self) -> int:
+        """How many Pods are model-ready."""
+        return {Pods.ONE_READY: 1, Pods.AS_BEFORE: REPLICAS, Pods.ALL_READY: self.wanted}.get(self.pods, 0)
 
     @property
     def has_pods(self) -> bool:
@@ -111,11 +128,23 @@ def with_pods(objects: Objects, pods: Pods) -> Objects:
     return objects._replace(pods=pods, proved=objects.proved or pods is Pods.ALL_READY)
 
 
-def with_deployment(objects: Objects, *, exists: bool, stopped: bool = False) -> Objects:
+def with_deployment(objects: Objects, *, exists: bool, stopped: bool = False, many: bool = False) -> Objects:
     """Return the objects after the Deployment was created or deleted, which leaves no Pod of it."""
-    return objects._replace(deployment=exists, stopped=stopped, pods=Pods.NONE, proved=False)
+    return objects._replace(deployment=exists, stopped=stopped, pods=Pods.NONE, proved=False, many=many, ended=False)
 
 
 def scaled(objects: Objects, *, stopped: bool) -> Objects:
     """Return the objects after the Deployment was told to have no Pods, or all; those that end take a while."""
     return objects._replace(stopped=stopped, proved=False)
+
+
+def scaled_up(objects: Objects) -> Objects:
+    """Return the objects after the Deployment was told to have more Pods: those that it has go on."""
+    pods = Pods.AS_BEFORE if objects.pods is Pods.ALL_READY else objects.pods
+    return objects._replace(many=True, pods=pods, proved=False)
+
+
+def evicted(objects: Objects) -> Objects:
+    """Return the objects after a ready Pod was evicted: its object stays, and another one starts in its place."""
+    left = Pods.NONE if objects.ready == 1 else Pods.ONE_READY
+    return objects._replace(pods=left, ended=True)

@@ -13,6 +13,7 @@ from tools.model_checker.cluster import (
     Objects,
     Pods,
     Store,
+    evicted,
     with_deployment,
     with_pods,
 )
@@ -94,7 +95,7 @@ def moves(objects: Objects) -> Iterator[tuple[Move, Objects]]:
         yield Move.JOB_DONE, objects._replace(job=Job.COMPLETE, filled=not objects.stale or objects.filled)
     starts = objects.deployment and not objects.stopped and objects.filled and usable
     if starts and objects.pods is not Pods.ALL_READY:
-        more = Pods.ALL_READY if objects.pods is Pods.ONE_READY else Pods.ONE_READY
+        more = Pods.ALL_READY if objects.ready else Pods.ONE_READY
         yield Move.POD_READY, with_pods(objects, more)
     if objects.stopped and objects.has_pods:
         yield Move.PODS_STOPPED, objects._replace(pods=Pods.NONE)
@@ -128,6 +129,7 @@ def _edits(judge: Judge, state: State) -> Iterator[tuple[str, State]]:
     if spec.recreate is not None and not spec.manual:
         edited["strategy changed"] = spec._replace(recreate=not spec.recreate)
     edited["stabilization window changed"] = spec._replace(window=not spec.window)
+    edited["scaled up"] = spec._replace(scaled=True)
     if spec.retry < RETRIES:
         edited["retry annotation set"] = spec._replace(retry=spec.retry + 1)
     for approved, text in _approvals(judge, state):
@@ -179,6 +181,9 @@ def _harm(objects: Objects) -> Iterator[tuple[str, Objects]]:
         return
     yield "Pods crash", with_pods(objects, Pods.CRASHING)
     yield "Pods report other bytes", with_pods(objects, Pods.MISMATCHED)
+    if objects.ready:
+        yield "Pods lose their proof", with_pods(objects, Pods.UNPROVED)
+        yield "Pod evicted", evicted(objects)
     without = with_pods(objects, Pods.NONE)
     if objects.store is Store.TERMINATING and objects.job is not Job.RUNNING:
         without = without._replace(store=Store.ABSENT, filled=False)

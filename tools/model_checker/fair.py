@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
 from api.status import EvaluationResult
-from tools.model_checker.cluster import Pods, with_pods
+from tools.model_checker.cluster import AGAINST_THE_REVISION, Pods, with_pods
 from tools.model_checker.environment import TICKS, Move, elapsed, engine_writes, moves
 from tools.model_checker.judge import Judge
 from tools.model_checker.passes import whole_pass
@@ -57,7 +57,7 @@ def fair_round(judge: Judge, state: State, world: World) -> Iterator[Step]:
 def _cluster_moves(state: State, world: World) -> Iterator[Step]:
     allowed: AbstractSet[Move] = set(Move) if world is World.HELPFUL else {Move.STORE_GONE, Move.PODS_STOPPED}
     for index, name in enumerate(NAMES):
-        if world is World.HELPFUL and state.cluster.revisions[index].pods in (Pods.CRASHING, Pods.MISMATCHED):
+        if world is World.HELPFUL and state.cluster.revisions[index].pods in AGAINST_THE_REVISION:
             healed = with_pods(state.cluster.revisions[index], Pods.NONE)
             state = state._replace(cluster=state.cluster.with_revision(index, healed))
             yield Step(f"Pods of {name} replaced", state)

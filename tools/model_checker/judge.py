@@ -20,17 +20,17 @@ from reconciler.rollout import (
     PrefetchState,
     Refusal,
     RevisionFacts,
-    ServingFacts,
     StoreState,
     approval,
 )
 from reconciler.rollout.promotion import recent_promotion
 from tools.model_checker import clock
-from tools.model_checker.cluster import NOTHING, REPLICAS, Cluster, Job, Objects, Pods, Store
+from tools.model_checker.cluster import NOTHING, Cluster, Job, Objects, Store
 from tools.model_checker.obstacle import Obstacle
 from tools.model_checker.plan import Plan, plan_of
 from tools.model_checker.scenario import INDEX, REVISIONS, Registry, Spec, answer, model_of, resolution
 from tools.model_checker.scoring import Scoring, scoring_facts
+from tools.model_checker.serving import serving_facts
 from tools.model_checker.slot import Slot
 from tools.model_checker.state import State
 
@@ -62,6 +62,7 @@ class Question(NamedTuple):
     answer: int | Registry
     status: int
     view: Cluster
+    switching_to: int | None
     broken: bool
     scoring: Scoring
     slot: Slot
@@ -75,6 +76,8 @@ class Verdict(NamedTuple):
         status: The new status.
         plan: What the stack should hold; None where it must stay as it is.
         promotes: The revision that becomes the stable by promotion.
+        rests_on: The revision, and how many ready Pods of it, on the strength of which traffic moves.
+        condemns: The revision that is taken back after its promotion.
         tells: How many `Promoted` Events there are; -1 if one is not of the occasion that the new status records.
         discards: Jobs (revision, UID) that are to run again.
         consumes_approval: Whether the annotation goes.
@@ -84,6 +87,8 @@ class Verdict(NamedTuple):
     status: int
     plan: Plan | None
     promotes: int | None
+    rests_on: tuple[int, int] | None
+    condemns: int | None
     tells: int
     discards: tuple[tuple[int, int], ...]
     consumes_approval: bool
@@ -166,6 +171,7 @@ class Judge:
             answer=answered,
             status=status,
             view=Cluster(seen, view.service),
+            switching_to=None if state.operation is None else state.operation.selected,
             broken=state.broken,
             scoring=state.scoring,
             slot=state.slot,
@@ -193,6 +199,7 @@ class Judge:
                 refusals=(_UNREADABLE,) if question.obstacle is Obstacle.KEY else (),
                 revisions={REVISIONS[index].hash: _facts(view, index) for index in range(len(REVISIONS))},
                 service_selects=None if view.service is None else REVISIONS[view.service].hash,
+                switching_to=None if question.switching_to is None else REVISIONS[question.switching_to].hash,
                 evaluation=_evaluation(question, before),
                 rollout_limit=0 if question.slot is Slot.UNLIMITED else 1,
                 admitted=question.slot is Slot.FREE,
@@ -204,8 +211,10 @@ class Judge:
         told = [event for event in decision.events if event.reason is EventReason.PROMOTED]
         return Verdict(
             status=self._number(after, 0),
-            plan=None if decision.stack is None else plan_of(decision.stack),
+            plan=None if decision.stack is None else plan_of(decision.stack, many=question.spec.scaled),
             promotes=_promoted(before, after),
+            rests_on=_premise(decision),
+            condemns=_condemned(before, after),
             tells=len(told) if all(event.occasion == promoted_at for event in told) else -1,
             discards=tuple(_job(uid) for uid in decision.discarded_jobs),
             consumes_approval=decision.approval_consumed,
@@ -229,7 +238,23 @@ def _promoted(before: DecisionModelStatus, after: DecisionModelStatus) -> int | 
     """Return the revision that was promoted: the way back after a promotion is none."""
     old, new = _index(before.stable_revision), _index(after.stable_revision)
     went_back = old is not None and _index(after.failed_revision) == old
-    return None if new == old or went_back else new
+    previous = before.previous_revision
+    steps_back = previous is not None and _index(previous.revision) == new and after.previous_revision is None
+    return None if new == old or went_back or steps_back else new
+
+
+def _condemned(before: DecisionModelStatus, after: DecisionModelStatus) -> int | None:
+    """Return the stable that is recorded as failed, or begins to be."""
+    old, rollback = _index(before.stable_revision), after.recreate_rollback
+    if old is None or before.recreate_rollback is not None:
+        return None
+    failed = _index(after.failed_revision) if rollback is None else _index(rollback.failed)
+    return old if failed == old else None
+
+
+def _premise(decision: Decision) -> tuple[int, int] | None:
+    premise = decision.rests_on
+    return None if premise is None else (INDEX[premise.revision], premise.count)
 
 
 def _seen(objects: Objects, *, proved: bool) -> Objects:
@@ -263,17 +288,7 @@ def _facts(view: Cluster, index: int) -> RevisionFacts:
             failure=job.failure,
             permanent=job.permanent,
         )
-    return RevisionFacts(store=_STORES[objects.store], prefetch=job, serving=_serving(objects))
-
-
-def _serving(objects: Objects) -> ServingFacts:
-    return ServingFacts(
-        exists=objects.deployment,
-        pods=REPLICAS if objects.has_pods else 0,
-        model_ready=objects.pods.ready,
-        mismatched_gates=(Reason.DIGEST_MISMATCH,) if objects.pods is Pods.MISMATCHED else (),
-        crash_looping=objects.pods is Pods.CRASHING,
-    )
+    return RevisionFacts(store=_STORES[objects.store], prefetch=job, serving=serving_facts(objects))
 
 
 def _job(uid: str) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.model_checker.cluster import NOTHING, Cluster, Objects, Pods, Store, with_deployment, without_job
+from tools.model_checker.cluster import NOTHING, Cluster, Objects, Store, with_deployment, without_job
 from tools.model_checker.judge import Judge, Verdict
 from tools.model_checker.plan import Plan, next_writes
 from tools.model_checker.properties import pass_violation
@@ -49,12 +49,12 @@ def passes(judge: Judge, state: State) -> Iterator[Step]:
 
 
 def _is_outdated(state: State, verdict: Verdict) -> bool:
-    """Whether a promotion rests on Pods that are gone, which a look at the API server itself shows."""
-    promoted = verdict.promotes
-    if promoted is None:
+    """Whether traffic would move to Pods that are gone, which a look at the API server itself shows."""
+    if verdict.rests_on is None:
         return False
-    seen, live = state.view.revisions[promoted].pods, state.cluster.revisions[promoted].pods
-    return seen is Pods.ALL_READY and live is not Pods.ALL_READY
+    revision, count = verdict.rests_on
+    seen, live = (cluster.revisions[revision].ready for cluster in (state.view, state.cluster))
+    return seen >= count > live
 
 
 def _remaining(state: State) -> Cluster:

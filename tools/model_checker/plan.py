@@ -18,6 +18,7 @@ from tools.model_checker.cluster import (
     Objects,
     Store,
     scaled,
+    scaled_up,
     with_deployment,
     with_job,
     with_store,
@@ -34,6 +35,7 @@ class PlannedRevision(NamedTuple):
     serve: bool
     stopped: bool
     recovering: bool
+    many: bool
 
 
 class Plan(NamedTuple):
@@ -52,10 +54,10 @@ class Write(NamedTuple):
     switches: bool = False
 
 
-def plan_of(stack: StackPlan) -> Plan:
+def plan_of(stack: StackPlan, *, many: bool) -> Plan:
     """Return the plan of a decision in the scenario's terms."""
     revisions = sorted(
-        PlannedRevision(INDEX[each.revision.hash], each.prefetch, each.serve, each.stopped, each.recovering)
+        PlannedRevision(INDEX[each.revision.hash], each.prefetch, each.serve, each.stopped, each.recovering, many)
         for each in stack.revisions
     )
     return Plan(tuple(revisions), None if stack.selected is None else INDEX[stack.selected])
@@ -89,10 +91,16 @@ def _next_creation(planned: PlannedRevision, objects: Objects) -> tuple[str, Obj
         return "store's mark", objects._replace(store=store)
     if planned.prefetch and objects.job is Job.ABSENT:
         return "Job", with_job(objects)
-    if planned.serve and not objects.deployment:
-        return "Deployment", with_deployment(objects, exists=True, stopped=planned.stopped)
-    if planned.serve and objects.stopped != planned.stopped:
+    return _next_of_deployment(planned, objects) if planned.serve else None
+
+
+def _next_of_deployment(planned: PlannedRevision, objects: Objects) -> tuple[str, Objects] | None:
+    if not objects.deployment:
+        return "Deployment", with_deployment(objects, exists=True, stopped=planned.stopped, many=planned.many)
+    if objects.stopped != planned.stopped:
         return "Deployment's scale", scaled(objects, stopped=planned.stopped)
+    if planned.many and not objects.many:
+        return "Deployment's larger scale", scaled_up(objects)
     return None
 
 

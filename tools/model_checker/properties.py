@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from api.conditions import Phase
+from tools.model_checker.cluster import AGAINST_THE_REVISION
 from tools.model_checker.judge import Judge, Verdict
 from tools.model_checker.plan import Plan, Write
 from tools.model_checker.scenario import NAMES, REVISIONS
@@ -35,11 +37,33 @@ def pass_violation(judge: Judge, state: State, verdict: Verdict) -> Violation | 
         return gap
     if _begins(judge, state, verdict) and state.slot is Slot.TAKEN:
         return Violation(Property.SLOT, "a rollout begins although another DecisionModel has the only slot")
+    if blamed := _blame_violation(state, verdict):
+        return blamed
     if verdict.tells != (promoted is not None):
         return Violation(
             Property.TELLING, f"{verdict.tells} Events for {int(promoted is not None)} promotions in one pass"
         )
     return None if verdict.plan is None else _plan_violation(judge, state, verdict, verdict.plan)
+
+
+def _blame_violation(state: State, verdict: Verdict) -> Violation | None:
+    """Return what a revision is taken back for that is no fault of it, as far as can be seen."""
+    condemned = verdict.condemns
+    if condemned is None or state.view.revisions[condemned].pods in AGAINST_THE_REVISION:
+        return None
+    return Violation(Property.BLAME, f"{NAMES[condemned]} is taken back although nothing speaks against it")
+
+
+def _waiting_violation(judge: Judge, state: State, verdict: Verdict, plan: Plan) -> Violation | None:
+    """Return which candidate waits for room that there is already, as far as can be seen."""
+    status, known = judge.status(verdict.status), judge.known(verdict.status)
+    candidate, stable = known.candidate, known.stable
+    if candidate is None or stable is None or status.phase is not Phase.STARTING:
+        return None
+    starts = any(each.serve for each in plan.revisions if each.revision == candidate)
+    if starts or state.view.revisions[stable].has_pods:
+        return None
+    return Violation(Property.ROOM, f"{NAMES[candidate]} waits for Pods of {NAMES[stable]}, of which none runs")
 
 
 def _room_violation(state: State, plan: Plan) -> Violation | None:
@@ -80,7 +104,7 @@ def _plan_violation(judge: Judge, state: State, verdict: Verdict, plan: Plan) ->
         objects = state.view.revisions[each.revision]
         if each.serve and not objects.deployment and not objects.filled:
             return Violation(Property.STORE, f"Pods of {NAMES[each.revision]} are started on a store without files")
-    if crowded := _room_violation(state, plan):
+    if crowded := _room_violation(state, plan) or _waiting_violation(judge, state, verdict, plan):
         return crowded
     planned = {each.revision for each in plan.revisions}
     selected = state.view.service

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from api.conditions import Phase
 from tools.model_checker.cluster import NOTHING, Pods, Store
 from tools.model_checker.fair import World, fair_round, undisturbed
-from tools.model_checker.judge import Judge
+from tools.model_checker.judge import Judge, Known
 from tools.model_checker.obstacle import Obstacle
 from tools.model_checker.scenario import NAMES
 from tools.model_checker.state import State
@@ -83,12 +83,14 @@ class Rest:
             yield Violation(Property.REST, f"it rests in phase {status.phase}")
         if state.owed:
             yield Violation(Property.TELLING, "a promotion was never told")
-        if state.cluster.service != known.stable:
-            yield Violation(Property.REST, "it rests with the Service not on the stable")
+        if state.cluster.service != _server(state, known):
+            yield Violation(Property.REST, "it rests with the Service neither on the stable nor on what stands in")
         if world is World.HELPFUL and not self._serves(state):
             yield Violation(Property.REST, "it rests without all Pods of the stable")
         waits = status.phase is Phase.AWAITING_PROMOTION or state.obstacle is Obstacle.KEY
         in_use = {known.stable, known.candidate if waits else None}
+        if world is World.STUCK and known.stable is not None and state.cluster.revisions[known.stable].ready == 0:
+            in_use.add(known.previous)
         for index, objects in enumerate(state.cluster.revisions):
             if objects != NOTHING and index not in in_use:
                 yield Violation(Property.LEFTOVERS, f"it rests with objects of {NAMES[index]}")
@@ -107,3 +109,11 @@ class Rest:
         recovery = self._judge.status(state.status).store_recovery
         exhausted = recovery is not None and recovery.exhausted
         return exhausted or objects.store is Store.TERMINATING
+
+
+def _server(state: State, known: Known) -> int | None:
+    """Return whom traffic belongs to: the stable, or what it replaced where only that has Pods."""
+    revisions = state.cluster.revisions
+    if known.stable is None or known.previous is None or revisions[known.stable].ready:
+        return known.stable
+    return known.previous if revisions[known.previous].ready else known.stable

@@ -12,7 +12,7 @@ from api.status import DecisionModelStatus, RevisionStatus
 from reconciler.controller.revisions import known_digest
 from reconciler.rollout import ResolutionFailed, Resolved, TagMissing, retry
 from reconciler.rollout.facts import Resolution
-from tools.model_checker.cluster import REPLICAS
+from tools.model_checker.cluster import MANY_REPLICAS, REPLICAS
 
 MODELS = ("laya:a", "laya:b", "laya:c")
 NAMES = ("A", "B", "C", "B'")
@@ -60,6 +60,7 @@ class Spec(NamedTuple):
         recreate: Whether the strategy is Recreate; None where the strategy is BlueGreen for good.
         retry: The retry token.
         approval: What the promote annotation says.
+        scaled: Whether it was scaled up.
     """
 
     model: int = 0
@@ -69,6 +70,7 @@ class Spec(NamedTuple):
     recreate: bool | None = None
     retry: int = 0
     approval: str = ""
+    scaled: bool = False
 
 
 def answer(spec: Spec, registry: Registry, status: DecisionModelStatus, selected: str | None) -> int | Registry:
@@ -117,5 +119,6 @@ def _declared(spec: Spec) -> DecisionModel:
     if spec.recreate:
         rollout["strategy"] = "Recreate"
     metadata = {"name": "router", "namespace": "default", "uid": "1", "generation": 1, "annotations": annotations}
-    fields = {"model": MODELS[spec.model], "replicas": REPLICAS, "rollout": rollout}
+    replicas = MANY_REPLICAS if spec.scaled else REPLICAS
+    fields = {"model": MODELS[spec.model], "replicas": replicas, "rollout": rollout}
     return DecisionModel.model_validate({"metadata": metadata, "spec": fields})

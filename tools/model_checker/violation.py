@@ -20,7 +20,9 @@ class Property(StrEnum):
     SLOT = "slot"
     """No rollout begins while another DecisionModel has the only slot."""
     ROOM = "room"
-    """No Pods are started while those that have to stop for them are there."""
+    """No Pods are started while those that have to stop for them are there, and none wait for what runs no more."""
+    BLAME = "blame"
+    """A promoted revision is taken back for good only when its own Pods speak against it."""
     TELLING = "telling"
     """There is exactly one `Promoted` Event for each persisted promotion."""
     SELECTED = "selected"
@@ -30,7 +32,8 @@ class Property(StrEnum):
     STORE = "store"
     """No Pods are started on a store without files."""
     REST = "rest"
-    """A run that nobody disturbs any more comes to rest, with traffic on the stable."""
+    """A run that nobody disturbs any more comes to rest, with traffic on the stable, or where that has no Pods on what
+    stands in for it."""
     LEFTOVERS = "leftovers"
     """At rest nothing is left but what serves and what waits for approval."""
 

@@ -227,3 +227,42 @@ def test_a_claim_younger_than_the_promotion_of_what_it_serves_is_not_known_to_be
     assert revision_facts(children, "router", "u", REVISION, PROMOTED).store is state
     if state is StoreState.RECOVERING:
         assert revision_facts(children, "router", "u", REVISION).store is StoreState.PRESENT
+
+
+OPEN, CLOSED = condition(GATE), condition(GATE, "False", "ProbeError")
+RUNNING = condition("ContainersReady")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "away"),
+    [
+        ([OPEN, RUNNING, condition("Ready")], 0),
+        ([], 1),
+        ([RUNNING], 1),
+        ([condition("PodScheduled", "False", "Unschedulable")], 1),
+        ([CLOSED, RUNNING], 0),
+        ([OPEN, condition("ContainersReady", "False")], 0),
+        ([OPEN, RUNNING, condition("Ready", "False")], 1),
+        ([CLOSED, RUNNING, condition("DisruptionTarget")], 1),
+    ],
+    ids=["ready", "starts", "is loading", "no node", "lost its proof", "crashed", "node unheard of", "being evicted"],
+)
+def test_which_pods_are_away_through_no_fault_of_the_revision(conditions: list[Object], away: int) -> None:
+    facts = revision_facts(serving(pod(conditions=conditions), spec={"replicas": 1}), "router", "u", REVISION)
+    assert facts.serving.away == away
+
+
+def test_pods_that_are_gone_are_away() -> None:
+    evicted = pod(phase="Failed", conditions=[OPEN])
+    going = pod(conditions=[OPEN, RUNNING, condition("Ready")])
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    facts = revision_facts(serving(evicted, going, spec={"replicas": 3}), "router", "u", REVISION)
+    assert (facts.serving.away, facts.serving.model_ready) == (3, 0)
+
+
+def test_what_holds_a_deployment_up_from_outside() -> None:
+    waiting = pod(conditions=[condition("PodScheduled", "False", "Unschedulable")])
+    refused = {"conditions": [condition("ReplicaFailure", reason="FailedCreate")]}
+    assert revision_facts(serving(waiting), "router", "u", REVISION).serving.held_up
+    assert revision_facts(serving(status=refused), "router", "u", REVISION).serving.held_up
+    assert not revision_facts(serving(pod()), "router", "u", REVISION).serving.held_up

@@ -8,8 +8,10 @@ import pytest
 
 from api.keys import PROMOTE_ANNOTATION
 from api.status import EvaluationResult, EvaluationStatus
+from reconciler.controller import observation
 from reconciler.rollout import Decision, Facts, RevisionFacts, decide
-from tools.model_checker import Property, Scope, Start, check
+from tools.model_checker import Property, Scope, Start, check, serving
+from tools.model_checker.cluster import REPLICAS
 from tools.model_checker.judge import Decide
 
 
@@ -87,6 +89,22 @@ def room_is_taken_for_granted(facts: Facts) -> Decision:
     return decide(replace(facts, revisions=vacated))
 
 
+def absence_is_blamed(facts: Facts) -> Decision:
+    """Pods that others took away count as if they ran without their proof."""
+    blamed = {name: replace(each, serving=replace(each.serving, away=0)) for name, each in facts.revisions.items()}
+    return decide(replace(facts, revisions=blamed))
+
+
+def the_spec_says_how_many_were_ready(facts: Facts) -> Decision:
+    """A promoted revision is held to as many Pods as are asked for now, and those that start count as bad."""
+    status, replicas = facts.model.status, facts.model.spec.replicas
+    if status.previous_revision is None or replicas == REPLICAS:
+        return decide(facts)
+    previous = status.previous_revision.model_copy(update={"proved_replicas": replicas})
+    model = facts.model.model_copy(update={"status": status.model_copy(update={"previous_revision": previous})})
+    return absence_is_blamed(replace(facts, model=model))
+
+
 def a_refusal_freezes_everything(facts: Facts) -> Decision:
     """While something has to be mended, nothing moves, not even back."""
     if facts.preflight is None and not facts.refusals:
@@ -104,6 +122,8 @@ FAULTS: list[tuple[Decide, Start, Property]] = [
     (the_queue_is_jumped, Start.QUEUED, Property.SLOT),
     (room_is_taken_for_granted, Start.RECREATE, Property.ROOM),
     (a_refusal_freezes_everything, Start.SERVING, Property.REST),
+    (absence_is_blamed, Start.SERVING, Property.BLAME),
+    (the_spec_says_how_many_were_ready, Start.SERVING, Property.BLAME),
 ]
 
 
@@ -123,3 +143,16 @@ def test_a_fault_is_found_with_a_run_that_shows_it(fault: Decide, start: Start, 
     assert report.trace
     for number, label in enumerate(report.trace, 1):
         assert f"{number:3} {label}" in str(report)
+
+
+def test_pods_that_have_ended_and_are_waited_for_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observation, "has_ended", lambda _: False)
+    serving.clear()
+    try:
+        report = check(Scope(depth=1, start=Start.RECREATE))
+    finally:
+        monkeypatch.undo()
+        serving.clear()
+    assert report.violation is not None, str(report)
+    assert report.violation.broken is Property.ROOM, str(report)
+    assert any(label.startswith("Pod evicted") for label in report.trace)
