@@ -20,6 +20,15 @@ class ResourceClaim(ApiModel):
     """The request within that claim; empty means all of it."""
 
 
+class ContainerResources(ApiModel):
+    """Amounts of compute resources that one container asks for and may use at most."""
+
+    limits: Mapped[Quantity] = Field(default_factory=dict)
+    """The most the container may use."""
+    requests: Mapped[Quantity] = Field(default_factory=dict)
+    """What the scheduler reserves for it."""
+
+
 class ResourceRequirements(ApiModel):
     """What each serving Pod asks for and may use at most."""
 

@@ -9,9 +9,10 @@ from pydantic import Field
 
 from api.base import ApiModel
 from api.bounds import Text
+from api.pods import PodSettings
 from api.quantity import Quantity
 from api.references import ApiKeyReference, KeyReference
-from api.resources import ResourceRequirements
+from api.resources import ContainerResources, ResourceRequirements
 from api.rollout import Rollout
 from api.rules import Rule
 from api.scheduling import Scheduling
@@ -52,6 +53,14 @@ class Device(StrEnum):
     CUDA = "cuda"
 
 
+class Prefetch(ApiModel):
+    """The Job that downloads and verifies a revision's files."""
+
+    resources: ContainerResources = ContainerResources()
+    """What its container asks for and may use at most. What is not named keeps its default: 100m CPU and 256Mi memory
+    asked for, and at most 1Gi memory."""
+
+
 class Cache(ApiModel):
     """The volume that holds a revision's model files; each revision gets its own."""
 
@@ -63,6 +72,9 @@ class Cache(ApiModel):
     """How the volume may be mounted; unset means ReadWriteOnce."""
     download_token_secret_ref: KeyReference | None = None
     """A token for the weight host, in a Secret that carries the label decisionmodel.io/download-token: "true"."""
+
+    prefetch: Prefetch = Prefetch()
+    """How the files are downloaded; a Job that exists is never changed."""
 
     @property
     def effective_access_modes(self) -> tuple[str, ...]:
@@ -106,6 +118,8 @@ class DecisionModelSpec(ApiModel):
     """What each serving Pod asks for and may use at most."""
     scheduling: Scheduling = Scheduling()
     """Where Pods may run."""
+    pods: PodSettings = PodSettings()
+    """What all Pods get besides."""
     cache: Cache = Cache()
     """The volume for the model's files."""
     auth: Auth = Auth()

@@ -40,6 +40,8 @@ class RevisionStatus(ApiModel):
     """The weights' precision as the runtime reports it; informational."""
     placement: str = ""
     """A hash of spec.scheduling, or none."""
+    pods: str = ""
+    """A hash of spec.pods; empty where nothing is set in it."""
     registry: str = ""
     """The registry's base URL when the revision was resolved."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 JsonObject = Mapping[str, Any]
 """A JSON object in Kubernetes' own spelling. Treat as frozen."""
@@ -87,6 +87,13 @@ class Store:
         return is_shareable(self.access_modes)
 
 
+PREFETCH_RESOURCES: Final[JsonObject] = {
+    "requests": {"cpu": "100m", "memory": "256Mi"},
+    "limits": {"memory": "1Gi"},
+}
+"""What a download asks for and may use unless somebody says otherwise."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefetch:
     """The Job that fills the store and verifies the digest (spec section 4.3)."""
@@ -102,6 +109,7 @@ class Prefetch:
     prune: bool = False
     """Whether the whole volume is mounted too, so that the script can remove stale directories."""
     placement: Placement = field(default_factory=Placement)
+    resources: JsonObject = field(default_factory=lambda: PREFETCH_RESOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +133,20 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PodExtras:
+    """What the Pods of a revision, its Deployment and its Job get besides what the platform gives them."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Of the Pods alone."""
+    image_pull_secrets: tuple[str, ...] = ()
+    cluster_identity: bool = False
+    """Whether user, groups and SELinux level are left to the cluster."""
+    record: str | None = None
+    """The same as JSON, kept on the Deployment; None where nothing is set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredRevision:
     """One revision of the model and the objects it should have right now."""
 
@@ -132,6 +154,7 @@ class DesiredRevision:
     store: Store
     prefetch: Prefetch | None = None
     serving: Serving | None = None
+    pods: PodExtras = PodExtras()
     disruption_budget: bool = False
 
 

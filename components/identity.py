@@ -17,7 +17,7 @@ NO_PLACEMENT: Final = "none"
 
 _HASH_LENGTH = 16
 _LEGACY_HASH_LENGTH = 10
-_PLACEMENT_HASH_LENGTH = 10
+_SHORT_HASH_LENGTH = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,8 @@ class RevisionIdentity:
     """`spec.resources` as written; defaults are rendered later and are no part of it."""
     placement: str = ""
     """From `placement_hash`, or `NO_PLACEMENT`."""
+    pods: str = ""
+    """From `pods_hash`. What is set there changes the Pods, and so must not reach those that serve."""
     custom_image: bool = False
     """Whether `image` is the user's own (`spec.image`). Not hashed."""
 
@@ -47,14 +49,19 @@ def revision_hash(identity: RevisionIdentity) -> str:
 
 def legacy_hash(identity: RevisionIdentity) -> str:
     """Return the ten digits by which earlier versions named it: without placement, the image without its digest."""
-    legacy = replace(identity, image=_tag(identity.image), placement="")
+    legacy = replace(identity, image=_tag(identity.image), placement="", pods="")
     return _sha256(_canonical(legacy))[:_LEGACY_HASH_LENGTH]
 
 
 def placement_hash(scheduling: JsonObject) -> str:
     """Return ten hexadecimal digits for `spec.scheduling`, an empty string when nothing is set in it."""
     declared = {key: value for key, value in scheduling.items() if value not in (None, "", [], {}, ())}
-    return _sha256(_json(declared))[:_PLACEMENT_HASH_LENGTH] if declared else ""
+    return _short_hash(declared)
+
+
+def pods_hash(pods: JsonObject) -> str:
+    """Return ten hexadecimal digits for `spec.pods` without its defaults, an empty string when nothing is set in it."""
+    return _short_hash({key: value for key, value in pods.items() if value})
 
 
 def same_identity(recorded: RevisionIdentity, wanted: RevisionIdentity) -> bool:
@@ -73,7 +80,7 @@ def is_legacy_record(recorded_hash: str, recorded_placement: str, wanted: Revisi
         recorded_placement: `placement` of the status record; empty only in legacy ones.
         wanted: What the spec resolves to now.
     """
-    return not recorded_placement and recorded_hash == legacy_hash(wanted)
+    return not recorded_placement and not wanted.pods and recorded_hash == legacy_hash(wanted)
 
 
 def _canonical(identity: RevisionIdentity) -> str:
@@ -87,7 +94,8 @@ def _canonical(identity: RevisionIdentity) -> str:
         "resources": json.loads(_json(identity.resources)),
     }
     placement = _placement(identity)
-    return json.dumps(fields | ({"placement": placement} if placement else {}), **_COMPACT)
+    later = {"placement": placement, "pods": identity.pods}
+    return json.dumps(fields | {key: value for key, value in later.items() if value}, **_COMPACT)
 
 
 _COMPACT: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False}
@@ -95,6 +103,10 @@ _COMPACT: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False}
 
 def _json(value: JsonObject) -> str:
     return json.dumps(value, sort_keys=True, **_COMPACT)
+
+
+def _short_hash(declared: JsonObject) -> str:
+    return _sha256(_json(declared))[:_SHORT_HASH_LENGTH] if declared else ""
 
 
 def _sha256(text: str) -> str:

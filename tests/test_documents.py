@@ -203,6 +203,19 @@ def described(path: str) -> str:
     return str(field.get("description", ""))
 
 
+def test_what_a_cluster_may_ask_for_can_be_said() -> None:
+    (shown,) = [each for each in blocks(ROOT / "docs" / "environments.md", "yaml") if "pods:" in each]
+    spec = yaml.safe_load(shown)["spec"]
+
+    assert DecisionModelSpec.model_validate({"model": "laya:en", **spec}).model_dump(
+        mode="json", exclude_defaults=True
+    ) == {"model": "laya:en", **spec}
+    section = ENVIRONMENTS.partition("### Where a cluster has rules of its own")[2].partition("\n## ")[0]
+    listed = re.findall(r"`spec\.([\w.]+)", section.partition("```yaml")[0])
+    assert {"cache.prefetch.resources", "pods.imagePullSecrets", "pods.labels", "pods.identity"} <= set(listed)
+    assert all(described(path) for path in listed)
+
+
 @pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
 def test_namespaces_that_have_to_exist_are_named_with_the_command(environment: str) -> None:
     path = ROOT / "stacks" / f"Pulumi.{environment}.yaml"

@@ -37,9 +37,12 @@ def with_co_location(
     term = _TERMS[co_location](labels)
     if term is None or store.shareable:
         return affinity
-    field, item = term
-    pod_affinity = dict((affinity or {}).get("podAffinity") or {})
-    return {**(affinity or {}), "podAffinity": {**pod_affinity, field: [*(pod_affinity.get(field) or ()), item]}}
+    return _with_term(affinity, *term)
+
+
+def drawn_to(affinity: JsonObject | None, labels: JsonObject) -> JsonObject:
+    """Return `affinity` with a preference for the node of the Pods with `labels`."""
+    return _with_term(affinity, *_preferred(labels))
 
 
 def co_location_of(affinity: JsonObject | None, labels: JsonObject) -> CoLocation:
@@ -82,6 +85,11 @@ def unschedulable(replicas: int, access_modes: Collection[str], affinity: JsonOb
             f" {shared}, or make that affinity a preferred one"
         )
     return ""
+
+
+def _with_term(affinity: JsonObject | None, field: str, term: JsonObject) -> JsonObject:
+    pod_affinity = dict((affinity or {}).get("podAffinity") or {})
+    return {**(affinity or {}), "podAffinity": {**pod_affinity, field: [*(pod_affinity.get(field) or ()), term]}}
 
 
 def _required(labels: JsonObject) -> tuple[str, dict[str, Any]]:

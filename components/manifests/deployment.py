@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-from api.keys import API_KEY_CHECKSUM_ANNOTATION, GATE, RUNTIME_PORT, SPEC_HASH_ANNOTATION
+from api.keys import API_KEY_CHECKSUM_ANNOTATION, GATE, POD_SETTINGS_ANNOTATION, RUNTIME_PORT, SPEC_HASH_ANNOTATION
 from components import names, paths
 from components.desired import DesiredRevision, JsonObject, Owner, Serving, Store
 from components.manifests import pod
@@ -31,14 +31,18 @@ def serving_deployment(
         "strategy": update_strategy(revision.store, serving.device),
         "template": serving.template or _template(owner, revision, serving, labels),
     }
-    annotations = {SPEC_HASH_ANNOTATION: spec_hash(spec), API_KEY_CHECKSUM_ANNOTATION: serving.api_key_checksum}
+    annotations = {
+        SPEC_HASH_ANNOTATION: spec_hash(spec),
+        API_KEY_CHECKSUM_ANNOTATION: serving.api_key_checksum,
+        POD_SETTINGS_ANNOTATION: revision.pods.record,
+    }
     return Manifest(
         kind="Deployment",
         name=name,
         object={
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": stack_metadata(owner, name, labels, annotations),
+            "metadata": stack_metadata(owner, name, {**revision.pods.labels, **labels}, annotations),
             "spec": spec,
         },
         depends_on=depends_on,
@@ -70,9 +74,9 @@ def spec_hash(spec: JsonObject) -> str:
 
 
 def _template(owner: Owner, revision: DesiredRevision, serving: Serving, labels: dict[str, str]) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"labels": labels}
-    if serving.template_api_key_checksum is not None:
-        metadata["annotations"] = {API_KEY_CHECKSUM_ANNOTATION: serving.template_api_key_checksum}
+    checksum = serving.template_api_key_checksum
+    annotations = {} if checksum is None else {API_KEY_CHECKSUM_ANNOTATION: checksum}
+    metadata = pod.template_metadata(revision.pods, labels, annotations)
     return {"metadata": metadata, "spec": _pod_spec(owner, revision, serving, labels)}
 
 
@@ -81,7 +85,8 @@ def _pod_spec(owner: Owner, revision: DesiredRevision, serving: Serving, labels:
     return {
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 30,
-        "securityContext": pod.pod_security_context(owner),
+        "securityContext": pod.pod_security_context(owner, revision.pods),
+        **pod.pull_secrets(revision.pods),
         # The reconciler opens the gate once the runtime itself has named the model's digest and device.
         "readinessGates": [{"conditionType": GATE}],
         **pod.placement_fields(replace(serving.placement, affinity=affinity)),

@@ -22,20 +22,22 @@ def prefetch_job(owner: Owner, revision: DesiredRevision, prefetch: Prefetch, st
     name = names.prefetch_job(owner.name, revision.hash)
     # With the default, foreground, a deleted Job would keep its name for as long as its Pods end.
     annotations = {"pulumi.com/deletionPropagationPolicy": "background"}
+    labels = {**revision.pods.labels, **names.revision_labels(owner.name, revision.hash)}
+    pod_labels = names.prefetch_pod_labels(owner.name, revision.hash)
     return Manifest(
         kind="Job",
         name=name,
         object={
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": stack_metadata(owner, name, names.revision_labels(owner.name, revision.hash), annotations),
+            "metadata": stack_metadata(owner, name, labels, annotations),
             "spec": {
                 "backoffLimit": _BACKOFF_LIMIT,
                 "activeDeadlineSeconds": prefetch.deadline_seconds,
                 "podFailurePolicy": {"rules": _failure_rules(prefetch)},
                 "template": {
-                    "metadata": {"labels": names.prefetch_pod_labels(owner.name, revision.hash)},
-                    "spec": _pod_spec(owner, revision.hash, prefetch, store),
+                    "metadata": pod.template_metadata(revision.pods, pod_labels),
+                    "spec": _pod_spec(owner, revision, prefetch, store),
                 },
             },
         },
@@ -63,16 +65,17 @@ def _fail_at_once() -> dict[str, Any]:
     }
 
 
-def _pod_spec(owner: Owner, revision: str, prefetch: Prefetch, store: ObjectKey) -> dict[str, Any]:
+def _pod_spec(owner: Owner, revision: DesiredRevision, prefetch: Prefetch, store: ObjectKey) -> dict[str, Any]:
     volumes = [pod.store_volume(store.name), pod.state_volume()]
     if prefetch.seeded:
-        volumes.append(_seed_volume(names.manifest_config_map(owner.name, revision)))
+        volumes.append(_seed_volume(names.manifest_config_map(owner.name, revision.hash)))
     return {
         "restartPolicy": "Never",  # a failure policy demands it
         "automountServiceAccountToken": False,
-        "securityContext": pod.pod_security_context(owner),
+        "securityContext": pod.pod_security_context(owner, revision.pods),
+        **pod.pull_secrets(revision.pods),
         **pod.placement_fields(prefetch.placement),
-        "containers": [_container(revision, prefetch)],
+        "containers": [_container(revision.hash, prefetch)],
         "volumes": volumes,
     }
 
@@ -83,7 +86,7 @@ def _container(revision: str, prefetch: Prefetch) -> dict[str, Any]:
         "image": prefetch.image,
         "command": ["/bin/sh", "-c", prefetch.script],
         "env": pod.environment(prefetch.environment),
-        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
+        "resources": dict(prefetch.resources),
         "securityContext": pod.container_security_context(),
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "FallbackToLogsOnError",

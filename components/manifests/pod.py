@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from components.desired import EnvironmentVariable, Owner, Placement
+from components.desired import EnvironmentVariable, Owner, Placement, PodExtras
 from components.selinux import selinux_level
 
 STORE_VOLUME: Final = "store"
@@ -15,8 +15,33 @@ _RUNTIME_USER: Final = 1000
 """User and group of the runtime's images, and the group that owns the store's files."""
 
 
-def pod_security_context(owner: Owner) -> dict[str, Any]:
-    """Return the identity under which every Pod of the model reads and writes its store."""
+def template_metadata(
+    extras: PodExtras, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the metadata of a Pod template: ours go before what is added to them."""
+    metadata: dict[str, Any] = {"labels": {**extras.labels, **labels}}
+    if merged := {**extras.annotations, **(annotations or {})}:
+        metadata["annotations"] = merged
+    return metadata
+
+
+def pull_secrets(extras: PodExtras) -> dict[str, Any]:
+    """Return the Pod spec field that names the credentials of image registries; nothing without any."""
+    names = [{"name": name} for name in extras.image_pull_secrets]
+    return {"imagePullSecrets": names} if names else {}
+
+
+def pod_security_context(owner: Owner, extras: PodExtras) -> dict[str, Any]:
+    """Return the identity under which every Pod of the model reads and writes its store.
+
+    A cluster that assigns users and groups to namespaces refuses all others; there the identity is left to it.
+    """
+    if extras.cluster_identity:
+        return {
+            "runAsNonRoot": True,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
     return {
         "runAsNonRoot": True,
         "runAsUser": _RUNTIME_USER,

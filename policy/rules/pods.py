@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from api.keys import GATE
-from policy.navigation import at, mapping, sequence, text
+from policy.navigation import JsonObject, at, mapping, sequence, text
 from policy.objects import WORKLOADS, Part, containers, kind_of, labels_of, of_model, pods, servers, volumes
 from policy.rule import Level, Problem, Rule, Settings, Subject
 
 _SERVICE: Final = "Service"
+_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _HOST_NAMESPACES: Final = ("hostNetwork", "hostPID", "hostIPC")
 
 
@@ -55,6 +56,7 @@ def _writable_claims(pod: Part) -> Iterator[Any]:
 def _restricted(subject: Subject, _: Settings) -> Iterator[Problem]:
     for pod in pods(subject.object):
         yield from _host_access(pod)
+        yield from _unconfined(subject.object, pod)
         for container in containers(pod):
             yield from _identity(pod, container)
             yield from _rights(container)
@@ -67,6 +69,14 @@ def _host_access(pod: Part) -> Iterator[Problem]:
     for path, fields in volumes(pod):
         if fields.get("hostPath") is not None:
             yield Problem((*path, "hostPath"), "mounts the node's own files")
+
+
+def _unconfined(manifest: JsonObject, pod: Part) -> Iterator[Problem]:
+    """Judge the annotations by which AppArmor was switched off before it had a field, and still can be."""
+    path = (*pod.path[:-1], "metadata", "annotations")
+    for key, value in mapping(at(manifest, *map(str, path))).items():
+        if key.startswith(_APPARMOR) and value == "unconfined":
+            yield Problem((*path, key), "runs without AppArmor")
 
 
 def _identity(pod: Part, container: Part) -> Iterator[Problem]:

@@ -123,6 +123,12 @@ def _pods_of(children: Children, owner_uid: str, revision: str) -> Iterator[Json
             yield pod
 
 
+def any_serves(children: Children, owner_uid: str) -> bool:
+    """Whether Pods of any revision run or still may, those that are terminating included."""
+    revisions = {str(pod["metadata"].get("labels", {}).get(REVISION_LABEL)) for pod in children.pods}
+    return any(True for revision in revisions for _ in _pods_of(children, owner_uid, revision))
+
+
 def selected_revision(children: Children, owner: str, owner_uid: str) -> str | None:
     """Return the revision that the live Service selects; None without a Service of ours."""
     service = named(children.services, owner, owner_uid)

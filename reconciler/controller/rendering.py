@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from api.decisionmodel import DecisionModel
 from api.keys import API_KEY_CHECKSUM_ANNOTATION
+from api.rollout import Strategy
 from api.status import RevisionStatus
 from components import names
 from components.desired import (
@@ -23,6 +25,7 @@ from components.desired import (
     SecretKey,
     Serving,
     Store,
+    is_shareable,
 )
 from components.freeze import freeze_serving, freeze_store, freeze_template
 from components.identity import NO_PLACEMENT, placement_hash
@@ -30,6 +33,7 @@ from components.manifests import co_location_for
 from reconciler.controller.credentials import ApiKey
 from reconciler.controller.observation import (
     Children,
+    any_serves,
     api_key_of,
     claim_of,
     ignores_disruptions,
@@ -38,6 +42,7 @@ from reconciler.controller.observation import (
     terminating,
     uses_shared_store,
 )
+from reconciler.controller.pod_settings import is_lost, pod_extras
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.api_key import KeyChecksums, next_checksums
 from reconciler.engine.images import RuntimeVersion
@@ -87,7 +92,8 @@ def _revision(model: DecisionModel, owner: Owner, plan: RevisionPlan, around: Su
     return DesiredRevision(
         hash=name,
         store=store,
-        prefetch=_prefetch(model, recipe, job, around) if plan.prefetch and _may_prefetch(job, around) else None,
+        prefetch=_prefetch(model, plan, recipe, job, around) if plan.prefetch and _may_prefetch(job, around) else None,
+        pods=pod_extras(model.spec, plan.revision, deployment),
         serving=(
             _serving(model, plan, recipe, deployment, claim, around)
             if plan.serve and _may_serve(deployment, around)
@@ -123,6 +129,7 @@ def _recipe(model: DecisionModel, revision: RevisionStatus, settings: Controller
         registry_recorded=bool(revision.registry),
         hf_endpoint=settings.hf_endpoint,
         api_key=None if api_key is None else SecretKey(name=api_key.name, key=api_key.key),
+        prefetch_resources=spec.cache.prefetch.resources.dump(),
         download_token=None if token is None else SecretKey(name=token.name, key=token.key),
     )
 
@@ -158,7 +165,9 @@ def _store(model: DecisionModel, claim: JsonObject | None, *, recovering: bool, 
     return replace(freeze_store(wanted, claim), size=str(claim["spec"]["resources"]["requests"]["storage"]))
 
 
-def _prefetch(model: DecisionModel, recipe: RevisionRecipe, job: JsonObject | None, around: Surroundings) -> Prefetch:
+def _prefetch(
+    model: DecisionModel, plan: RevisionPlan, recipe: RevisionRecipe, job: JsonObject | None, around: Surroundings
+) -> Prefetch:
     deadline = int(model.spec.rollout.timeouts.caching_timeout.total_seconds())
     seeded = recipe.hash in around.seeded
     if around.token_refused:
@@ -168,8 +177,27 @@ def _prefetch(model: DecisionModel, recipe: RevisionRecipe, job: JsonObject | No
         # A Job is what it was when it was created.
         deadline = job["spec"].get("activeDeadlineSeconds", deadline)
         seeded = is_seeded(job, names.manifest_config_map(model.metadata.name, recipe.hash))
-    rendered = prefetch(recipe, deadline_seconds=deadline, seeded=seeded, proxy=around.settings.proxy)
+    rendered = prefetch(
+        recipe,
+        deadline_seconds=deadline,
+        seeded=seeded,
+        proxy=around.settings.proxy,
+        **_place(model, plan, recipe, around.children),
+    )
     return rendered if job is None else replace(rendered, ignores_disruptions=ignores_disruptions(job))
+
+
+def _place(model: DecisionModel, plan: RevisionPlan, recipe: RevisionRecipe, children: Children) -> dict[str, Any]:
+    """Return where a Job has to go that may decide where its revision can run: see `prefetch`.
+
+    Where the Pods that hold the GPU will give way to the revision, asking for another one could only end in waiting.
+    """
+    if recipe.device != "cuda" or is_shareable(model.spec.cache.effective_access_modes):
+        return {}
+    gives_way = plan.recovering or model.spec.rollout.strategy is Strategy.RECREATE
+    if gives_way and any_serves(children, model.metadata.uid):
+        return {"beside": names.model_labels(model.metadata.name)}
+    return {"reserves_device": True}
 
 
 def _serving(  # noqa: PLR0913 - what is asked for, and what is there
@@ -200,7 +228,7 @@ def _serving(  # noqa: PLR0913 - what is asked for, and what is there
     if deployment is None:
         return replace(wanted, co_location=co_location_for(model.spec.replicas))
     frozen = freeze_serving(wanted, deployment, registry_recorded=recipe.registry_recorded)
-    if names.is_legacy(recipe.hash):
+    if names.is_legacy(recipe.hash) or is_lost(model.spec, plan.revision, deployment):
         # What version 0.3 rendered is not known in every detail, and none of it is a reason to restart what serves.
         return freeze_template(frozen, deployment, api_key_checksum=checksums.template)
     return freeze_template(frozen, deployment) if claim is not None and terminating(claim) else frozen

@@ -15,6 +15,7 @@ from components.identity import (
     RevisionIdentity,
     is_legacy_record,
     placement_hash,
+    pods_hash,
     revision_hash,
     same_identity,
 )
@@ -158,6 +159,7 @@ def wanted_revision(
         image_pinned=None if image.pinned else False,
         resources=spec.resources,
         placement=placement_hash(spec.scheduling.dump()) or NO_PLACEMENT,
+        pods=pods_hash(spec.pods.dump()),
         registry=settings.registries.registry_url,
     )
     return record.model_copy(update={"hash": revision_hash(identity(record))})
@@ -173,6 +175,7 @@ def identity(record: RevisionStatus) -> RevisionIdentity:
         image=record.image,
         resources=record.resources.dump(),
         placement=record.placement,
+        pods=record.pods,
         custom_image=not record.runtime_version,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from api.bounds import is_too_large
-from api.keys import GROUP
+from api.keys import GROUP, POD_SETTINGS_ANNOTATION
 from reconciler.kernel.resources import KubernetesObject
 
 OVERSIZE: Final = "oversize"
@@ -28,6 +28,8 @@ _IDENTITY: Final = (
 _MOST_ANNOTATIONS: Final = 1 << 14
 """Characters of an object's annotations; of more only those are kept that can be meant for us."""
 _LONGEST_ANNOTATION: Final = 1 << 10
+_LONGEST_POD_SETTINGS: Final = 1 << 17
+"""Characters of what `spec.pods` can come to as JSON."""
 _READ_DOMAINS: Final = (GROUP, "pulumi.com", "deployment.kubernetes.io")
 
 
@@ -73,8 +75,12 @@ def _kept(annotations: dict[str, str]) -> dict[str, str]:
     return {
         key: value
         for key, value in kept.items()
-        if len(value) <= _LONGEST_ANNOTATION and any(_is_in(key, domain) for domain in _READ_DOMAINS)
+        if len(value) <= _longest(key) and any(_is_in(key, domain) for domain in _READ_DOMAINS)
     }
+
+
+def _longest(annotation: str) -> int:
+    return _LONGEST_POD_SETTINGS if annotation == POD_SETTINGS_ANNOTATION else _LONGEST_ANNOTATION
 
 
 def _is_in(key: str, domain: str) -> bool:

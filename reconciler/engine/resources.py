@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from api.quantity import parse_quantity
-from components.desired import JsonObject
+from components.desired import PREFETCH_RESOURCES, JsonObject
 from reconciler.engine.errors import InvalidModelName
 from reconciler.engine.names import DEFAULT_NAMESPACE, ModelName
 from reconciler.engine.registry_policy import DEFAULT_REGISTRY_URL
@@ -48,6 +48,39 @@ def serving_resources(resources: JsonObject, *, defaults: Mapping[str, str], dev
         limits[GPU] = "1"
     filled = {**resources, "requests": requests, "limits": limits}
     return {key: value for key, value in filled.items() if value}
+
+
+def prefetch_resources(own: JsonObject, serving: JsonObject | None = None) -> JsonObject:
+    """What the prefetch container asks for and may use at most.
+
+    Args:
+        own: The user's, which go before everything else.
+        serving: What a serving Pod asks for, where the download has to go to a place that has that; None elsewhere.
+    """
+    needed = {} if serving is None else {**(serving.get("limits") or {}), **(serving.get("requests") or {})}
+    asked = own.get("requests") or {}
+    limits = {**PREFETCH_RESOURCES["limits"], **_extended(needed), **(own.get("limits") or {})}
+    requests = {**PREFETCH_RESOURCES["requests"]}
+    requests |= {key: _larger(requests[key], needed[key]) for key in requests if key in needed}
+    requests |= asked
+    for key in requests.keys() & limits.keys():
+        if parse_quantity(requests[key]) <= parse_quantity(limits[key]):
+            continue
+        # The user's word stands, be it the limit or what is asked for; a default follows it.
+        if key in (own.get("limits") or {}) and key not in asked:
+            requests[key] = limits[key]
+        else:
+            limits[key] = requests[key]
+    return {"requests": requests, "limits": limits}
+
+
+def _extended(amounts: JsonObject) -> dict[str, Any]:
+    """The amounts of devices, which only a limit can ask for."""
+    return {key: value for key, value in amounts.items() if "/" in key}
+
+
+def _larger(one: int | str, other: int | str) -> int | str:
+    return max(one, other, key=parse_quantity)
 
 
 def thread_count(resources: JsonObject) -> int | None:

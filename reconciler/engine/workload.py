@@ -9,12 +9,19 @@ from typing import Final
 from api import keys
 from components import paths
 from components.desired import EnvironmentVariable, JsonObject, Placement, Prefetch, SecretKey, Serving
+from components.manifests import drawn_to
 from reconciler.engine.errors import InvalidModelName
 from reconciler.engine.images import THREADS_VERSION, RuntimeVersion, runtime_image
 from reconciler.engine.names import ModelName
 from reconciler.engine.prefetch import prefetch_script
 from reconciler.engine.registry_policy import DEFAULT_REGISTRY_URL
-from reconciler.engine.resources import GPU, default_requests, serving_resources, thread_count
+from reconciler.engine.resources import (
+    GPU,
+    default_requests,
+    prefetch_resources,
+    serving_resources,
+    thread_count,
+)
 
 CACHING_DEADLINE_SECONDS: Final = 1800
 API_KEY_VARIABLE: Final = "OLLAYA_API_KEY"
@@ -48,19 +55,24 @@ class RevisionRecipe:
     hf_endpoint: str | None = None
     api_key: SecretKey | None = None
     download_token: SecretKey | None = None
+    prefetch_resources: JsonObject = field(default_factory=dict)
+    """As in the spec, without defaults."""
 
 
-def prefetch(
+def prefetch(  # noqa: PLR0913 - options that are independent of each other
     recipe: RevisionRecipe,
     *,
     deadline_seconds: int = CACHING_DEADLINE_SECONDS,
     seeded: bool = False,
     keep_subpaths: tuple[str, ...] = (),
     proxy: tuple[EnvironmentVariable, ...] = (),
+    reserves_device: bool = False,
+    beside: Mapping[str, str] | None = None,
 ) -> Prefetch:
     """The Job that fills the store.
 
-    It needs no GPU whatever the device, so it runs the CPU image and only the placement that the user asked for.
+    It needs no GPU whatever the device, so it runs the CPU image. But a volume may be bound to the node or the zone of
+    the first Pod that mounts it, and that is the Job's: serving Pods that need a GPU must find it where there is one.
 
     Args:
         recipe: The revision.
@@ -68,7 +80,16 @@ def prefetch(
         seeded: Whether the recorded manifest is mounted.
         keep_subpaths: Directories to keep when those of earlier revisions are removed; empty leaves them all.
         proxy: Variables from `inherited_proxy`.
+        reserves_device: Whether it asks for all that a serving Pod asks for, a GPU included, and so goes to a node that
+            has that: for the time of the download it occupies it.
+        beside: Labels of Pods that hold the GPU which the serving Pods will get: it is drawn to their node.
     """
+    placement = replace(recipe.placement, runtime_class_name=None)
+    if reserves_device or beside is not None:
+        placement = _serving_placement(recipe)
+    if beside is not None:
+        placement = replace(placement, affinity=drawn_to(placement.affinity, beside))
+    reserved = _serving_resources(recipe) if reserves_device else None
     keep = tuple(dict.fromkeys((recipe.hash, *keep_subpaths))) if keep_subpaths else ()
     return Prefetch(
         image=_prefetch_image(recipe),
@@ -77,7 +98,8 @@ def prefetch(
         deadline_seconds=deadline_seconds,
         seeded=seeded,
         prune=bool(keep),
-        placement=replace(recipe.placement, runtime_class_name=None),
+        placement=placement,
+        resources=prefetch_resources(recipe.prefetch_resources, reserved),
     )
 
 
@@ -93,17 +115,21 @@ def serving(
     Raises:
         api.errors.InvalidQuantityError: The CPU limit of the spec is not a quantity.
     """
-    defaults = default_requests(recipe.model, recipe.device, recipe.registry_url)
     return Serving(
         image=recipe.image,
         environment=_serving_environment(recipe),
         replicas=replicas,
         device=recipe.device,
-        resources=serving_resources(recipe.resources, defaults=defaults, device=recipe.device),
-        placement=_gpu_placement(recipe.placement) if recipe.device == "cuda" else recipe.placement,
+        resources=_serving_resources(recipe),
+        placement=_serving_placement(recipe),
         api_key_checksum=api_key_checksum,
         template_api_key_checksum=template_api_key_checksum,
     )
+
+
+def _serving_resources(recipe: RevisionRecipe) -> JsonObject:
+    defaults = default_requests(recipe.model, recipe.device, recipe.registry_url)
+    return serving_resources(recipe.resources, defaults=defaults, device=recipe.device)
 
 
 def _prefetch_image(recipe: RevisionRecipe) -> str:
@@ -173,6 +199,10 @@ def _variables(
         *(EnvironmentVariable(name=name, value=value) for name, value in plain.items() if value is not None),
         *(EnvironmentVariable(name=name, secret=key) for name, key in secret.items() if key is not None),
     )
+
+
+def _serving_placement(recipe: RevisionRecipe) -> Placement:
+    return _gpu_placement(recipe.placement) if recipe.device == "cuda" else recipe.placement
 
 
 def _gpu_placement(placement: Placement) -> Placement:

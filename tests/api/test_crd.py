@@ -86,6 +86,7 @@ def test_only_the_spec_has_defaults() -> None:
         "confidence": "0.95",
         "minItemsPerLabel": 20,
         "onUndecided": "Hold",
+        "identity": "Platform",
     }
     assert not [node for node in _nodes(properties["status"]) if "default" in node]
 

@@ -16,6 +16,7 @@ from components.identity import (
     is_legacy_record,
     legacy_hash,
     placement_hash,
+    pods_hash,
     revision_hash,
     same_identity,
 )
@@ -86,6 +87,7 @@ def test_the_legacy_hash_knows_neither_placement_nor_image_digest() -> None:
         {"image": TAG},
         {"resources": {}},
         {"placement": ""},
+        {"pods": "0123456789"},
     ],
     ids=str,
 )
@@ -139,6 +141,7 @@ def test_a_placement_is_ten_digits_of_the_schedulings_json() -> None:
         ({"placement": NO_PLACEMENT}, {"placement": ""}, True),
         ({"placement": NO_PLACEMENT}, {}, False),
         ({"resources": {}}, {}, False),
+        ({"pods": "0123456789"}, {}, False),
         ({"model": "Laya:EN"}, {}, False),
     ],
     ids=str,
@@ -161,3 +164,13 @@ def test_a_legacy_record_is_known_by_its_hash_and_missing_placement(
     recorded_hash: str, placement: str, *, legacy: bool
 ) -> None:
     assert is_legacy_record(recorded_hash, placement, IDENTITY) is legacy
+
+
+def test_a_legacy_record_is_not_what_asks_for_more_in_its_pods() -> None:
+    assert not is_legacy_record(legacy_hash(IDENTITY), "", replace(IDENTITY, pods="0123456789"))
+
+
+@pytest.mark.parametrize("pods", [{}, {"labels": {}, "annotations": {}, "imagePullSecrets": []}])
+def test_pods_that_get_nothing_besides_have_no_hash(pods: dict[str, Any]) -> None:
+    assert pods_hash(pods) == ""
+    assert pods_hash({**pods, "labels": {"a": "b"}}) == sha256('{"labels":{"a":"b"}}')[:10]

@@ -237,6 +237,15 @@ FAILING = [
         changed(one("Deployment"), f"{CONTAINER}/resources/requests/memory", "-1"),
         "spec.template.spec.containers[0].resources.requests.memory",
     ),
+    (
+        "pod-restricted",
+        changed(
+            one("Deployment"),
+            "spec/template/metadata/annotations",
+            {"container.apparmor.security.beta.kubernetes.io/ollaya": "unconfined"},
+        ),
+        "spec.template.metadata.annotations.container.apparmor.security.beta.kubernetes.io/ollaya",
+    ),
     ("memory-limit-holds-model", sized("3166Mi"), "spec.resources.limits.memory"),
     ("memory-limit-holds-model", sized("3G", "ollaya.dev/library/laya:en"), "spec.resources.limits.memory"),
     ("memory-limit-headroom", sized("3167Mi"), "spec.resources.limits.memory"),

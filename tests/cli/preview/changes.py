@@ -26,6 +26,7 @@ NEW_REVISIONS: dict[str, Spec] = {
     },
     "runtimeVersion": {"runtimeVersion": "0.11.0"},
     "scheduling": {"scheduling": {"nodeSelector": {"kubernetes.io/os": "linux"}}},
+    "pods": {"pods": {"labels": {"team": "a"}, "annotations": {"sidecar.istio.io/inject": "false"}}},
 }
 
 COMBINED: dict[str, Spec] = {
@@ -41,6 +42,7 @@ IN_PLACE: dict[str, Spec] = {
     "cache.size shrinks": {"cache": {"size": "1Gi"}},
     "cache.storageClassName": {"cache": {"size": "2Gi", "storageClassName": "fast"}},
     "cache.accessModes": {"cache": {"size": "2Gi", "accessModes": ["ReadWriteMany"]}},
+    "cache.prefetch": {"cache": {"size": "2Gi", "prefetch": {"resources": {"limits": {"cpu": "1"}}}}},
     "auth": {"auth": {"apiKeySecretRef": {"name": "keys", "key": "api-key"}}},
     "rollout": {"rollout": {"stabilization": "1m", "promotion": "Manual", "timeouts": {"starting": "5m"}}},
 }

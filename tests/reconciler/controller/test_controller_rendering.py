@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from api.decisionmodel import DecisionModel
 from api.status import RevisionStatus
 from components.desired import DesiredRevision, Placement
@@ -147,3 +149,72 @@ def test_a_job_of_an_earlier_version_keeps_its_failure_policy() -> None:
 
 def test_a_key_shows_in_no_representation() -> None:
     assert "secret-value" not in repr(replace(AROUND, api_key=replace(KEY, value="secret-value")))
+
+
+PODS = {"labels": {"team": "a"}, "imagePullSecrets": [{"name": "pull"}], "identity": "Cluster"}
+
+
+def test_what_pods_get_besides_is_part_of_their_revision_and_stays_with_it() -> None:
+    before = model(pods=PODS)
+    recorded = revision(before)
+    assert recorded.hash != revision(model()).hash
+    assert desired(before).pods.labels == {"team": "a"}
+
+    around = replace(AROUND, children=running(before))
+    for after in (model(), model(pods={"labels": {"team": "b"}})):
+        assert desired(after, around, recorded) == desired(before, around, recorded), (
+            "the edit is for the next revision"
+        )
+
+
+def test_without_the_record_of_what_pods_get_besides_they_stay_as_they_are() -> None:
+    before = model(pods=PODS)
+    children = running(before)
+    annotations = children.deployments[0]["metadata"]["annotations"]
+    for record in ("", "no JSON", '{"labels":{"team":"forged"}}'):
+        annotations["decisionmodel.io/pods"] = record
+        frozen = desired(model(), replace(AROUND, children=children), revision(before))
+        assert frozen.serving is not None
+        assert frozen.serving.template is not None
+        assert frozen.serving.template["spec"] == children.deployments[0]["spec"]["template"]["spec"]
+        assert frozen.serving.template["metadata"]["labels"]["team"] == "a"
+
+
+CUDA = {"device": "cuda"}
+POD = {
+    "metadata": {
+        "name": "p",
+        "uid": "p",
+        "labels": {"decisionmodel.io/revision": "0" * 16},
+        "ownerReferences": [{"uid": "rs", "controller": True}],
+    }
+}
+
+
+def serves(of: DecisionModel) -> Children:
+    """Another revision with a Pod."""
+    reference = [{"uid": of.metadata.uid, "controller": True}]
+    deployment = {"metadata": {"name": "d", "uid": "d", "ownerReferences": reference}}
+    replica_set = {"metadata": {"name": "rs", "uid": "rs", "ownerReferences": [{"uid": "d", "controller": True}]}}
+    return Children(deployments=(deployment,), replica_sets=(replica_set,), pods=(POD,))
+
+
+@pytest.mark.parametrize(
+    ("spec", "beside_another", "place"),
+    [
+        (CUDA, False, "a GPU"),
+        (CUDA, True, "a GPU"),
+        ({**CUDA, "cache": {"accessModes": ["ReadWriteMany"]}}, False, "anywhere"),
+        ({}, False, "anywhere"),
+        ({**CUDA, "rollout": {"strategy": "Recreate"}}, False, "a GPU"),
+        # The only GPU may be that of the revision that will be stopped.
+        ({**CUDA, "rollout": {"strategy": "Recreate"}}, True, "its Pods"),
+    ],
+)
+def test_where_a_download_goes_that_binds_the_volume(spec: dict[str, Any], beside_another: bool, place: str) -> None:
+    of = model(**spec)
+    around = replace(AROUND, children=serves(of)) if beside_another else AROUND
+    job = desired(of, around).prefetch
+    assert job is not None
+    gpu, drawn = "nvidia.com/gpu" in job.resources["limits"], job.placement.affinity is not None
+    assert (gpu, drawn) == {"anywhere": (False, False), "a GPU": (True, False), "its Pods": (False, True)}[place]

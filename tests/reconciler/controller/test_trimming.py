@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from api.bounds import MOST_TEXT, MOST_VALUES
+from api.keys import POD_SETTINGS_ANNOTATION
+from api.pods import PodSettings, PullSecret
 from reconciler.controller.trimming import oversize_parts, trim, trim_owned_annotations
 from reconciler.controller.watched import CHILD_RESOURCES, DECISION_MODELS, PODS, Watched
 from reconciler.kernel.resources import ObjectKey, Resource
@@ -98,3 +101,15 @@ def test_trimming_an_object_at_its_bound_is_quick() -> None:
         return min(taken)
 
     assert asyncio.run(slowest()) < 0.02
+
+
+def test_the_record_of_what_pods_get_besides_is_kept_however_much_that_is() -> None:
+    key = "k" * 311
+    pods = PodSettings(
+        labels={f"{key}{index:02}": "v" * 63 for index in range(32)},
+        annotations={f"{key}{index:02}": '"' * 1024 for index in range(32)},
+        image_pull_secrets=tuple(PullSecret(name=f"{'n' * 251}{index:02}") for index in range(16)),
+    )
+    record = json.dumps(pods.dump())
+    kept = trim({"metadata": {"name": "d", "annotations": {POD_SETTINGS_ANNOTATION: record, "other/x": "y" * 2000}}})
+    assert kept["metadata"]["annotations"] == {POD_SETTINGS_ANNOTATION: record}

@@ -31,6 +31,7 @@ EVERYTHING = replace(
     resources={"limits": {"cpu": "2"}},
 )
 CUDA = replace(RECIPE, device="cuda", image=runtime_image(VERSION, "cuda").reference)
+SMALL = {"cpu": "100m", "memory": "256Mi"}
 GPU_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
@@ -163,3 +164,58 @@ def test_the_user_may_choose_another_architecture() -> None:
 def test_the_gpu_toleration_is_added_unless_it_is_there(toleration: dict[str, str], added: bool) -> None:
     pods = serving(replace(CUDA, placement=Placement(tolerations=(toleration,))), replicas=1)
     assert pods.placement.tolerations == ((toleration, GPU_TOLERATION) if added else (toleration,))
+
+
+def test_a_download_asks_for_little_and_goes_where_the_user_says() -> None:
+    asked = Placement(node_selector={"disk": "fast"}, runtime_class_name="nvidia")
+    for recipe in (RECIPE, CUDA):
+        job = prefetch(replace(recipe, placement=asked))
+        assert job.placement == Placement(node_selector={"disk": "fast"})
+        assert job.resources == {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
+
+
+def test_a_download_that_decides_where_a_gpu_has_to_be_asks_for_one() -> None:
+    """Whatever labels nodes have, only the device itself is sure to be where the scheduler finds it."""
+    recipe = replace(CUDA, resources={"requests": {"memory": "8Gi"}, "limits": {"cpu": "4", "nvidia.com/gpu": "2"}})
+    job = prefetch(recipe, reserves_device=True)
+    assert job.placement == serving(recipe, replicas=1).placement
+    assert job.resources == {
+        "requests": {"cpu": "4", "memory": "8Gi"},
+        "limits": {"memory": "8Gi", "nvidia.com/gpu": "2"},
+    }
+    assert job.image == prefetch(CUDA).image, "it still computes nothing"
+
+
+def test_a_download_for_a_gpu_that_others_hold_is_drawn_to_them() -> None:
+    job = prefetch(CUDA, beside={"decisionmodel.io/name": "router"})
+    assert job.resources == prefetch(CUDA).resources
+    assert job.placement.tolerations == (GPU_TOLERATION,)
+    assert job.placement.affinity is not None
+    (term,) = job.placement.affinity["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert term["podAffinityTerm"] == {
+        "labelSelector": {"matchLabels": {"decisionmodel.io/name": "router"}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+
+
+@pytest.mark.parametrize(
+    ("own", "resources"),
+    [
+        ({"limits": {"cpu": "1"}}, {"requests": SMALL, "limits": {"cpu": "1", "memory": "1Gi"}}),
+        (
+            {"limits": {"cpu": "50m", "memory": "128Mi"}},
+            {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"cpu": "50m", "memory": "128Mi"}},
+        ),
+        ({"requests": {"memory": "2Gi"}}, {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}),
+        ({"limits": {"example.com/x": 1}}, {"requests": SMALL, "limits": {"memory": "1Gi", "example.com/x": 1}}),
+    ],
+)
+def test_the_users_word_about_the_download_stands(own: dict[str, Any], resources: dict[str, Any]) -> None:
+    assert prefetch(replace(RECIPE, prefetch_resources=own)).resources == resources
+
+
+def test_the_users_word_stands_beside_what_a_gpu_needs() -> None:
+    recipe = replace(CUDA, prefetch_resources={"requests": {"cpu": "200m"}}, resources={"requests": {"cpu": "8"}})
+    job = prefetch(recipe, reserves_device=True)
+    assert job.resources["requests"]["cpu"] == "200m"
+    assert job.resources["limits"]["nvidia.com/gpu"] == "1"
