@@ -2,7 +2,8 @@
 
 The engine sees drift only in fields that it applied, so this comparison is what decides; the engine repairs. Desired is
 a subset of live: what the API server or a mutating webhook adds is tolerated. Some things must be equal as sets, since
-an addition to them changes what runs or who gets traffic.
+an addition to them changes what runs or who gets traffic. An annotation of another domain on a Pod template is no such
+thing: it is how other tools restart Pods or keep their notes, and who takes it back fights them.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from enum import StrEnum
 from typing import Any, Final
 
 from api.keys import GROUP, STORE_RECOVERING_ANNOTATION
+from components import names
 from components.desired import JsonObject
 from components.field_paths import keyed
-from components.freeze import RESTARTED_AT_ANNOTATION, grows
+from components.freeze import grows
 from components.manifests import MANAGED_KINDS, Manifest, ObjectKey
 from components.subset import differing_paths
 
@@ -105,9 +107,10 @@ def _deployment(desired: JsonObject, live: JsonObject) -> Iterator[Difference]:
     wanted, actual = desired["spec"]["template"], live["spec"]["template"]
     path = "spec.template"
     yield from _additions(_our_labels(wanted), _our_labels(actual), f"{path}.metadata.labels")
-    yield from _additions(_annotations(wanted), _annotations(actual), f"{path}.metadata.annotations")
-    for names in ("containers", "initContainers", "volumes"):
-        yield from _additions(_by_name(wanted["spec"], names), _by_name(actual["spec"], names), f"{path}.spec.{names}")
+    noted = {key: value for key, value in _annotations(actual).items() if names.is_ours(key)}
+    yield from _additions(_annotations(wanted), noted, f"{path}.metadata.annotations")
+    for items in ("containers", "initContainers", "volumes"):
+        yield from _additions(_by_name(wanted["spec"], items), _by_name(actual["spec"], items), f"{path}.spec.{items}")
     containers = _by_name(actual["spec"], "containers")
     for name, container in _by_name(wanted["spec"], "containers").items():
         found, inside = containers.get(name, {}), keyed(f"{path}.spec.containers", name)
@@ -175,9 +178,8 @@ def _our_labels(obj: JsonObject) -> dict[str, str]:
     return {key: value for key, value in labels.items() if key.startswith(f"{GROUP}/")}
 
 
-def _annotations(template: JsonObject) -> dict[str, str]:
-    annotations = (template.get("metadata") or {}).get("annotations") or {}
-    return {key: value for key, value in annotations.items() if key != RESTARTED_AT_ANNOTATION}
+def _annotations(obj: JsonObject) -> dict[str, str]:
+    return (obj.get("metadata") or {}).get("annotations") or {}
 
 
 def _by_path(container: JsonObject) -> dict[str, Any]:

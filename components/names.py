@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
-from api.keys import API_VERSION, KIND, NAME_LABEL, PREFETCH_REVISION_LABEL, REVISION_LABEL
+from api.keys import API_VERSION, GROUP, KIND, NAME_LABEL, PREFETCH_REVISION_LABEL, REVISION_LABEL
 from components.desired import Owner
 from components.errors import InvalidNameError
 
@@ -21,6 +21,8 @@ MODEL_NAME_LIMIT: Final = 43
 _MODEL_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _REVISION = re.compile(r"[0-9a-f]{10}(?:[0-9a-f]{6})?")
 _LEGACY_REVISION_LENGTH = 10
+
+_OUR_DOMAINS = (GROUP, "pulumi.com")
 
 _STACK_NAME_LIMIT = 100
 _STACK_UID_LENGTH = 8
@@ -114,6 +116,12 @@ def owner_reference(owner: Owner) -> dict[str, Any]:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def is_ours(key: str) -> bool:
+    """Whether a label's or an annotation's key is the platform's or its engine's, by the domain before the slash."""
+    domain, slash, _ = key.partition("/")
+    return bool(slash) and any(domain == ours or domain.endswith(f".{ours}") for ours in _OUR_DOMAINS)
 
 
 def _model(name: str) -> str:

@@ -218,6 +218,42 @@ def test_what_excludes_ours_is_taken_back(bench: Bench) -> None:
 
 
 @side_by_side
+def test_what_other_tools_note_on_pods_restarts_them_once_and_costs_no_operation(bench: Bench) -> None:
+    """As Rancher's redeploy and Reloader do; what they change besides is taken back."""
+    bench.declare("router", replicas=2)
+    name = f"router-{bench.wait_ready('router', 150)['status']['stableRevision']['hash']}"
+    before = operations(bench, "router")
+    assert before
+    noted = {"cattle.io/timestamp": "now", "reloader.stakater.com/last-reloaded-from": "{}"}
+    template = json.dumps({"spec": {"template": {"metadata": {"annotations": noted}}}})
+    bench.kubectl.run("patch", "deployment", name, "-n", bench.namespace, "--type=merge", "-p", template)
+    bench.kubectl.run("rollout", "status", f"deployment/{name}", "-n", bench.namespace, "--timeout=90s", timeout=100)
+    bench.wait_ready("router")
+    deployment = declared(bench, name)
+    assert deployment["spec"]["template"]["metadata"]["annotations"].items() >= noted.items()
+    assert deployment["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
+    assert operations(bench, "router") == before
+
+    bench.kubectl.run("set", "env", f"deployment/{name}", "-n", bench.namespace, "STAKATER_KEY=x")
+    deployment = wait_until(
+        "the variable to be taken out",
+        lambda: live if "STAKATER_KEY" not in json.dumps((live := declared(bench, name))["spec"]) else None,
+        60,
+    )
+    assert deployment["spec"]["template"]["metadata"]["annotations"].items() >= noted.items()
+
+
+def declared(bench: Bench, name: str) -> Object:
+    return bench.kubectl.get("deployment", name, bench.namespace) or {}
+
+
+def operations(bench: Bench, name: str) -> list[str]:
+    """Return what the reconciler's log tells of the operations on a model's stack."""
+    stack = f"{bench.namespace}.{name}."
+    return [line for line in bench.operator_log(5000).splitlines() if f"of stack {stack}" in line]
+
+
+@side_by_side
 def test_a_cache_that_cannot_follow_says_so_and_touches_nothing(bench: Bench) -> None:
     bench.declare("router")
     revision = bench.wait_ready("router")["status"]["stableRevision"]["hash"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from components.desired import DesiredStack
 from components.drift import Cause, Drift, find_drift
 from components.manifests import Manifest, render
+from tests.components.annotations import OTHERS_ANNOTATIONS, OUR_ANNOTATIONS
 from tests.components.stacks import IMAGE, OWNER, REVISION, SERVING, STORE, live, stack, stacks, thawed
 
 Edit = Callable[[dict[str, Any]], object]
@@ -93,9 +94,9 @@ def container(obj: dict[str, Any]) -> Any:
         ),
         (
             "Deployment",
-            lambda d: template(d)["metadata"]["annotations"].update({"example.com/inject": "true"}),
+            lambda d: template(d)["metadata"]["annotations"].update({"decisionmodel.io/inject": "true"}),
             Cause.ADDED,
-            "spec.template.metadata.annotations[example.com/inject]",
+            "spec.template.metadata.annotations[decisionmodel.io/inject]",
         ),
         (
             "Deployment",
@@ -206,6 +207,29 @@ def test_drift(kind: str, edit: Edit, cause: Cause, path: str) -> None:
 )
 def test_no_drift(kind: str, edit: Edit) -> None:
     assert drift_of(kind, edit) == []
+
+
+@given(st.dictionaries(OTHERS_ANNOTATIONS, st.text(max_size=20), min_size=1, max_size=3))
+def test_what_other_tools_note_on_pods_is_theirs(noted: dict[str, str]) -> None:
+    """As `kubectl rollout restart` does, Rancher's redeploy, Reloader, or an admission policy that annotates."""
+    assert drift_of("Deployment", lambda d: template(d)["metadata"]["annotations"].update(noted)) == []
+
+
+@given(OUR_ANNOTATIONS)
+def test_an_annotation_of_our_domain_on_pods_is_ours_alone(key: str) -> None:
+    found = drift_of("Deployment", lambda d: template(d)["metadata"]["annotations"].update({key: "x"}))
+    assert [cause for cause, _ in found] == [Cause.ADDED]
+
+
+def test_a_note_on_pods_hides_nothing_else() -> None:
+    def edit(deployment: dict[str, Any]) -> None:
+        template(deployment)["metadata"]["annotations"] = {"cattle.io/timestamp": "now"}
+        container(deployment)["env"].append({"name": "STAKATER_KEY", "value": "x"})
+
+    assert drift_of("Deployment", edit) == [
+        (Cause.CHANGED, "spec.template.metadata.annotations[decisionmodel.io/apikey-checksum]"),
+        (Cause.ADDED, "spec.template.spec.containers[ollaya].env[STAKATER_KEY]"),
+    ]
 
 
 def test_what_is_missing_is_named() -> None:

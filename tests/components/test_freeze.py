@@ -86,7 +86,7 @@ def test_a_frozen_template_lets_only_the_replicas_change() -> None:
     pod = running["spec"]["template"]
     pod["spec"]["schedulerName"] = "default-scheduler"
     pod["metadata"]["creationTimestamp"] = None
-    pod["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] = "2024-05-01T10:00:00Z"
+    pod["metadata"]["annotations"] |= {"kubectl.kubernetes.io/restartedAt": "now", "cattle.io/timestamp": "now"}
     changed = replace(SERVING, image="new", replicas=2, resources={}, template_api_key_checksum="bb")
 
     desired = manifest("Deployment", freeze_template(changed, running))
@@ -94,7 +94,7 @@ def test_a_frozen_template_lets_only_the_replicas_change() -> None:
     assert desired.object["spec"]["replicas"] == 2
     template = desired.object["spec"]["template"]
     assert template["spec"] == pod["spec"]
-    # The restart's annotation is kubectl's: owning it now would mean removing it later.
+    # What restarted it is another's note: owning it now would mean removing it later.
     assert template["metadata"] == {"labels": LABELS, "annotations": {"decisionmodel.io/apikey-checksum": "aa"}}
     paths = {drift.path for drift in find_drift([desired], [running], OWNER.uid)}
     assert paths == {"spec.replicas", "metadata.annotations[decisionmodel.io/spec-hash]"}

@@ -338,7 +338,7 @@ def remove_registry(obj: Object) -> None:
 
 
 def add_template_annotation(obj: Object) -> None:
-    obj["spec"]["template"]["metadata"]["annotations"] = {"inject": "yes"}
+    obj["spec"]["template"]["metadata"]["annotations"] = {"decisionmodel.io/inject": "yes"}
 
 
 def add_selector_key(obj: Object) -> None:
@@ -442,18 +442,19 @@ async def test_who_undoes_every_repair_is_told_of_and_costs_ever_less(bed: Bed) 
     assert bed.get(DEPLOYMENTS, f"router-{revision}")["spec"]["replicas"] == 1
 
 
-async def test_a_restart_by_kubectl_is_left_alone(bed: Bed) -> None:
+@pytest.mark.parametrize("key", ["kubectl.kubernetes.io/restartedAt", "cattle.io/timestamp", "noted"])
+async def test_a_restart_by_another_tool_is_left_alone(bed: Bed, key: str) -> None:
     revision = await bed.rolled_out()
     operations = len(bed.driver.performed)
 
     def restart(obj: Object) -> None:
-        obj["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "now"}
+        obj["spec"]["template"]["metadata"]["annotations"] = {key: "now"}
 
     bed.edit(DEPLOYMENTS, f"router-{revision}", restart)
     await bed.settle()
     await bed.advance(61)
     template = bed.get(DEPLOYMENTS, f"router-{revision}")["spec"]["template"]
-    assert template["metadata"]["annotations"] == {"kubectl.kubernetes.io/restartedAt": "now"}
+    assert template["metadata"]["annotations"] == {key: "now"}
     assert len(bed.driver.performed) == operations
     assert bed.status.phase == "Ready"
 
