@@ -7,6 +7,7 @@ stack's state.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from pulumi import ComponentResource, Output, Resource, ResourceOptions
@@ -44,6 +45,9 @@ _RESOURCE_TYPES: Final[Mapping[str, Callable[..., Resource]]] = {
 
 # By default every resource has a random manager, kept in the state: a lost state would conflict with its own past.
 _FIELD_MANAGER: Final = {"pulumi.com/patchFieldManager": PLATFORM_FIELD_MANAGER}
+# The platform's objects are this stack's alone. Without force an update would end at whatever somebody set by hand, as
+# `kubectl scale` does, or at what `kubectl apply -f install.yaml` made with other values.
+_FORCE: Final = {"pulumi.com/patchForce": "true"}
 # A claim may bind only when its first Pod is scheduled, and a Service has endpoints only then; that Pod comes later.
 _UNAWAITED: Final = {"pulumi.com/skipAwait": "true"}
 _UNAWAITED_KINDS: Final = frozenset({"PersistentVolumeClaim", "Service"})
@@ -83,7 +87,7 @@ class Platform(ComponentResource):
         for manifest in wanted:
             resource_type = _RESOURCE_TYPES[manifest["kind"]]
             options = ResourceOptions(parent=self, depends_on=[*self.objects])
-            self.objects.append(_declare(resource_type, manifest, kept, options))
+            self.objects.append(_declare(resource_type, manifest, kept, options, _FORCE))
         self.register_outputs({})
 
 
@@ -105,21 +109,25 @@ class Environment(ComponentResource):
 
 
 def _declare(
-    resource_type: Callable[..., Any], manifest: JsonObject, kept: Collection[str], options: ResourceOptions
+    resource_type: Callable[..., Any],
+    manifest: JsonObject,
+    kept: Collection[str],
+    options: ResourceOptions,
+    notes: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
     described = manifest["metadata"]
     scope = described.get("namespace", "cluster")
     return resource_type(
         f"{manifest['kind']}/{scope}/{described['name']}",
-        **_arguments({**manifest, "metadata": _annotated(manifest)}),
+        **_arguments({**manifest, "metadata": _annotated(manifest, notes)}),
         opts=ResourceOptions.merge(options, ResourceOptions(retain_on_delete=manifest["kind"] in kept or None)),
     )
 
 
-def _annotated(manifest: JsonObject) -> JsonObject:
+def _annotated(manifest: JsonObject, notes: Mapping[str, str]) -> JsonObject:
     """Return an object's metadata with what the engine has to know about it."""
     unawaited = _UNAWAITED if manifest["kind"] in _UNAWAITED_KINDS else {}
-    annotations = {**manifest["metadata"].get("annotations", {}), **_FIELD_MANAGER, **unawaited}
+    annotations = {**manifest["metadata"].get("annotations", {}), **_FIELD_MANAGER, **notes, **unawaited}
     return {**manifest["metadata"], "annotations": annotations}
 
 

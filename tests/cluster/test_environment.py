@@ -19,7 +19,7 @@ from tools.deploy import DeployError, PulumiStack
 from tools.environment import Environment
 from tools.install_yaml import install_yaml, stack_configuration
 from tools.kubectl import Kubectl, wait_until
-from tools.observer import condition, wait_until_served
+from tools.observer import Asking, condition, wait_until_served
 
 pytestmark = pytest.mark.cluster
 
@@ -79,6 +79,13 @@ def serving_pods(kubectl: Kubectl) -> set[str]:
         for pod in kubectl.list("pods", selector=f"decisionmodel.io/name={MODEL}")
         if pod["status"]["phase"] == "Running"
     }
+
+
+def manager_container(kubectl: Kubectl) -> dict[str, Any]:
+    """The reconciler's container, as it is declared in the cluster now."""
+    live = kubectl.get("deployment", MANAGER_NAME, SYSTEM_NAMESPACE) or {}
+    container: dict[str, Any] = live["spec"]["template"]["spec"]["containers"][0]
+    return container
 
 
 def test_an_update_that_may_not_wait_long_enough_fails_with_the_condition(stack: PulumiStack, kubectl: Kubectl) -> None:
@@ -168,6 +175,23 @@ def test_an_upgrade_changes_the_reconciler_and_no_model(stack: PulumiStack, kube
     assert serving_pods(kubectl) == serving
 
 
+def test_an_update_puts_back_what_was_changed_by_hand(stack: PulumiStack, kubectl: Kubectl) -> None:
+    """A person's `kubectl` is another field manager, and nothing of what it did is in the engine's state."""
+    deployment = (f"deployment/{MANAGER_NAME}", "-n", SYSTEM_NAMESPACE)
+    serving, before = serving_pods(kubectl), uid(kubectl, "deployment", MANAGER_NAME, SYSTEM_NAMESPACE)
+    kubectl.run("scale", *deployment, "--replicas=0")
+    kubectl.run("set", "env", *deployment, "HOME=/nowhere")
+    configure(stack, manager__maxConcurrentReconciles=4)
+
+    stack.pulumi("up", f"--stack={stack.stack}", "--yes", "--skip-preview", "--suppress-outputs")
+
+    live = kubectl.get("deployment", MANAGER_NAME, SYSTEM_NAMESPACE) or {}
+    assert live["metadata"]["uid"] == before
+    assert live["status"]["availableReplicas"] == 1
+    assert {"name": "HOME", "value": "/nowhere"} not in manager_container(kubectl)["env"]
+    assert serving_pods(kubectl) == serving
+
+
 def test_an_environments_rules_are_enforced_by_its_reconciler(stack: PulumiStack, kubectl: Kubectl) -> None:
     serving = serving_pods(kubectl)
     configure(stack, policy__file="policy.yaml")
@@ -253,3 +277,24 @@ def test_the_metrics_service_leads_to_the_reconciler(installed: str, kubectl: Ku
 
     assert [len(each["endpoints"]) for each in slices] == [1]
     assert slices[0]["ports"][0]["port"] == 8443
+
+
+def test_an_update_takes_over_what_one_file_installed(
+    installed: str, stack: PulumiStack, environment: Environment, kubectl: Kubectl
+) -> None:
+    """With other values than the file's, which are kubectl's; nothing is made anew, and what serves serves on."""
+    kubectl.apply(decision_model(MODEL, "default", "laya:en"))
+    wait_until("the model to be ready", lambda: is_ready(kubectl), 150)
+    kept = (("crd", DEFINITION), ("namespace", SYSTEM_NAMESPACE), ("deployment", MANAGER_NAME, SYSTEM_NAMESPACE))
+    before = [uid(kubectl, *key) for key in (*kept, ("decisionmodel", MODEL))]
+    asking = Asking(kubectl, environment.images.registry.name, MODEL)
+    asking.start()
+    try:
+        configure(stack, manager__maxConcurrentReconciles=2)
+        update(stack)
+        assert asking.tally()["failed"] == 0
+    finally:
+        asking.stop()
+
+    assert [uid(kubectl, *key) for key in (*kept, ("decisionmodel", MODEL))] == before
+    assert "--max-concurrent-reconciles=2" in manager_container(kubectl)["args"]

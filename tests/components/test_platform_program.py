@@ -114,6 +114,22 @@ def test_every_object_is_applied_under_one_fixed_name() -> None:
         assert _annotations(resource)["pulumi.com/patchFieldManager"] == "decisionmodel-platform"
 
 
+def test_only_the_platforms_own_objects_are_taken_from_other_managers() -> None:
+    objects = [resource for resource in _run("dev", IMAGE | STATE) if "metadata" in resource.inputs]
+    forced = {each.name for each in objects if _annotations(each).get("pulumi.com/patchForce") == "true"}
+
+    assert {each.name for each in objects} - forced == {
+        each.name for each in objects if each.name.startswith("DecisionModel/")
+    }
+
+
+def test_every_update_looks_at_the_cluster_first() -> None:
+    """The engine compares with its state alone: what was scaled to 0 by hand would stay there, without a word."""
+    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
+
+    assert project["options"] == {"refresh": "always"}
+
+
 def test_the_engine_waits_for_nothing_that_needs_a_pod_which_comes_later() -> None:
     unawaited = {
         resource.typ.rpartition(":")[2]
