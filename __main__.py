@@ -5,7 +5,9 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pulumi
@@ -45,6 +47,10 @@ def declare_environment(project: str, stack: str) -> None:
     except (ComponentsError, PolicyConfigurationError) as error:
         raise pulumi.RunError(str(error)) from error
 
+    waits = configuration.wait_for_models.enabled and not pulumi.runtime.is_dry_run()
+    if waits:
+        _require_answers(models)
+
     # A stack is one environment on one cluster, for good: another address of it must not replace every object. And a
     # ConfigMap is changed where it is: a dashboard must not vanish for a moment.
     provider = Provider("kubernetes", cluster_identifier=f"{project}-{stack}", enable_config_map_mutable=True)
@@ -56,10 +62,33 @@ def declare_environment(project: str, stack: str) -> None:
         configuration.retain,
         pulumi.ResourceOptions(provider=provider, depends_on=platform.objects),
     )
-    if configuration.wait_for_models.enabled and not pulumi.runtime.is_dry_run():
+    if waits:
         seconds = configuration.wait_for_models.timeout_seconds
         # mypy cannot tell which member of the SDK's union of results a coroutine is.
         environment.applied.apply(lambda _: _wait_for(models, seconds))  # type: ignore[arg-type, return-value]
+
+
+def _require_answers(models: Sequence[JsonObject]) -> None:
+    """See that the models can be waited for, before anything is declared.
+
+    Raises:
+        RunError: the cluster cannot be asked about them.
+    """
+    # A loop runs in this thread already: the engine's, which waits for this program.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(_ask_about(models[:1]))).result()
+
+
+async def _ask_about(models: Sequence[JsonObject]) -> None:
+    try:
+        async with _connection() as client:
+            for namespace, name in _names(models):
+                await client.get(_DECISION_MODELS, namespace, name)
+    except KernelError as error:
+        raise pulumi.RunError(
+            f"the models cannot be waited for, so nothing was applied: {error}\nMend what it says, or apply without"
+            f" waiting: pulumi config set --path decisionmodel:waitForModels.enabled false"
+        ) from error
 
 
 async def _wait_for(models: Sequence[JsonObject], seconds: float) -> int:
@@ -68,22 +97,31 @@ async def _wait_for(models: Sequence[JsonObject], seconds: float) -> int:
     Raises:
         RunError: it has not, or the cluster cannot be asked.
     """
-    names = [(model["metadata"]["namespace"], model["metadata"]["name"]) for model in models]
     try:
-        client = KubernetesClient.connect(field_manager=PLATFORM_FIELD_MANAGER, kubeconfig=kubeconfig_or_account())
-        try:
+        async with _connection() as client:
             waiting = Waiting(
                 read=lambda namespace, name: client.get(_DECISION_MODELS, namespace, name),
                 sleep=asyncio.sleep,
                 clock=time.monotonic,
                 report=pulumi.log.info,
             )
-            await wait_until_ready(names, waiting, seconds)
-        finally:
-            await client.close()
-        return len(names)
+            await wait_until_ready(_names(models), waiting, seconds)
+        return len(models)
     except (ComponentsError, KernelError) as error:
         raise pulumi.RunError(str(error)) from error
+
+
+def _names(models: Sequence[JsonObject]) -> list[tuple[str, str]]:
+    return [(model["metadata"]["namespace"], model["metadata"]["name"]) for model in models]
+
+
+@asynccontextmanager
+async def _connection() -> AsyncIterator[KubernetesClient]:
+    client = KubernetesClient.connect(field_manager=PLATFORM_FIELD_MANAGER, kubeconfig=kubeconfig_or_account())
+    try:
+        yield client
+    finally:
+        await client.close()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import runpy
 from pathlib import Path
@@ -254,8 +255,27 @@ def test_an_update_ends_with_a_look_at_the_models_and_a_preview_does_not(
     if preview:
         assert _run("dev", awaited, preview=True)
         return
-    with pytest.raises(RunError, match="missing"):
-        _run("dev", awaited)
+    engine = Engine()
+    with pytest.raises(RunError, match=r"nothing was applied: .*missing"):
+        _run("dev", awaited, engine=engine)
+    assert not engine.declared
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("status", "told"), [(401, "Unauthorized"), (403, "Forbidden")])
+async def test_nothing_is_applied_where_the_models_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, told: str
+) -> None:
+    """A definition that is not there yet is no obstacle: this update brings it."""
+    program = runpy.run_path(str(ROOT / "__main__.py"), run_name="program")
+    model = {"metadata": {"name": "router", "namespace": "default"}}
+    async with FakeApiServer() as server:
+        monkeypatch.setenv("KUBECONFIG", str(server.write_kubeconfig(tmp_path / "kubeconfig")))
+        await asyncio.to_thread(program["_require_answers"], [model])
+        server.fail(status)
+        with pytest.raises(RunError, match=f"nothing was applied: .*{told}"):
+            await asyncio.to_thread(program["_require_answers"], [model])
+        await asyncio.to_thread(program["_require_answers"], [])
 
 
 @pytest.mark.anyio

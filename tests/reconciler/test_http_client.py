@@ -20,7 +20,7 @@ from reconciler.engine.registry import RegistryClient
 from reconciler.engine.registry_policy import RegistryPolicy
 from reconciler.engine.runtime import RuntimeClient
 from reconciler.http_client import HEAD_LIMIT, HEADERS_LIMIT, open_client
-from reconciler.kernel.connection import open_api_client, open_watch_client
+from reconciler.kernel.connection import Configuration, open_api_client, open_watch_client
 from tests.reconciler.engine.loopback import serving
 
 ROOT = Path(__file__).parents[2]
@@ -61,10 +61,11 @@ async def resolving(port: int) -> AsyncIterator[Call]:
 def kubernetes(opened: Callable[..., httpx2.AsyncClient]) -> Callable[[], httpx2.AsyncClient]:
     cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
-    configuration = KubeConfig.from_dict(
+    chosen = KubeConfig.from_dict(
         {"current-context": "c", "clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}]}
     ).get()
-    return lambda: opened(configuration, "test")
+    assert chosen is not None
+    return lambda: opened(Configuration(chosen=chosen), "test")
 
 
 CLIENTS: dict[str, Callable[[], httpx2.AsyncClient]] = {

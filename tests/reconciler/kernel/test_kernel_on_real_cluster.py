@@ -1,22 +1,28 @@
 """What the kernel relies on, against a real API server: the fake one is only as good as this."""
 
 import asyncio
+import base64
 import contextlib
+import json
 import secrets
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from reconciler.kernel.client import KubernetesClient
-from reconciler.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound
+from reconciler.kernel.errors import AlreadyExists, Conflict, Invalid, KubernetesError, NotFound
 from reconciler.kernel.events import EVENTS, EventRecorder, ObjectReference
 from reconciler.kernel.lease import LEASES, LeaderElector, LeasePolicy
 from reconciler.kernel.reflector import Reflector
 from reconciler.kernel.resources import ObjectKey, Resource
+from reconciler.kernel.retry import RetryPolicy
 from reconciler.kernel.store import Store
 from tests.fakes.waiting import until
+from tools.toolchain import program_path
 
 pytestmark = [pytest.mark.cluster, pytest.mark.anyio]
 
@@ -179,3 +185,51 @@ async def test_events_are_accepted_and_become_series(real: KubernetesClient, nam
     [event] = [item for item in await real.list(EVENTS, namespace) if item["reason"] == "Tested"]
     assert (event["series"]["count"], event["regarding"]["uid"], dropped) == (3, reference.uid, [])
     assert ObjectKey(namespace, "a") == ObjectKey(event["regarding"]["namespace"], event["regarding"]["name"])
+
+
+def loaded(kubeconfig: Path) -> Any:
+    return yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+
+
+async def test_what_kubectl_accepts_reaches_the_cluster(
+    kubeconfig: Path, real: KubernetesClient, namespace: str, tmp_path: Path
+) -> None:
+    """Plugins that give an account's token or the administrator's certificate, and a name that has to be right."""
+    admin = loaded(kubeconfig)
+    cluster, user = admin["clusters"][0]["cluster"], admin["users"][0]["user"]
+    accounts = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+    await real.create(accounts, namespace, {"metadata": {"name": "reader"}})
+    token = subprocess.run(  # noqa: ASYNC221 - a moment, and nothing else runs
+        [program_path("kubectl"), f"--kubeconfig={kubeconfig}", "-n", namespace, "create", "token", "reader"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    pem = {field: base64.b64decode(user[f"{field}-data"]).decode() for field in ("client-certificate", "client-key")}
+    pair = {"clientCertificateData": pem["client-certificate"], "clientKeyData": pem["client-key"]}
+    named = {**cluster, "tls-server-name": "kubernetes.default.svc"}
+    misnamed = {**cluster, "tls-server-name": "nobody.example"}
+
+    async def told(cluster: dict[str, Any], version: str, status: dict[str, str]) -> str:
+        answer = json.dumps({"kind": "ExecCredential", "apiVersion": version, "status": status})
+        plugin = {"apiVersion": version, "command": "echo", "args": [answer], "interactiveMode": "Never"}
+        written = {**admin, "clusters": [{**admin["clusters"][0], "cluster": cluster}]}
+        written["users"] = [{**admin["users"][0], "user": {"exec": plugin}}]
+        (tmp_path / "config").write_text(yaml.safe_dump(written), encoding="utf-8")
+        client = KubernetesClient.connect(field_manager="kernel-tests", kubeconfig=tmp_path / "config")
+        client._policy = RetryPolicy(attempts=1)
+        try:
+            await client.get(CONFIG_MAPS, namespace, "kube-root-ca.crt")
+        except KubernetesError as error:
+            return str(error)
+        finally:
+            await client.close()
+        return "answered"
+
+    v1, v1beta1 = "client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"
+    account = f"system:serviceaccount:{namespace}:reader"
+    for version in (v1, v1beta1):
+        assert f'"{account}" cannot get' in await told(cluster, version, {"token": token})
+        assert await told(cluster, version, pair) == "answered"
+    assert await told(named, v1, pair) == "answered"
+    assert "nobody.example" in await told(misnamed, v1, pair)

@@ -11,7 +11,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from lightkube.config.models import Cluster, User
 
 from reconciler.kernel.client import PAGE_SIZE, KubernetesClient
-from reconciler.kernel.connection import ConfigurationError, open_api_client, open_watch_client
+from reconciler.kernel.connection import Configuration, ConfigurationError, open_api_client, open_watch_client
 from reconciler.kernel.errors import (
     AlreadyExists,
     Conflict,
@@ -252,8 +252,9 @@ async def test_a_server_that_never_answers_is_left_in_time(client: KubernetesCli
 async def test_a_rotated_token_is_read_again_after_a_401(server: FakeApiServer, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("first")
-    configuration = KubeConfig.from_one(cluster=Cluster(server=server.url), user=User(token_file=str(token))).get()
-    assert configuration is not None
+    chosen = KubeConfig.from_one(cluster=Cluster(server=server.url), user=User(token_file=str(token))).get()
+    assert chosen is not None
+    configuration = Configuration(chosen=chosen)
     api, watch = open_api_client(configuration, "tests"), open_watch_client(configuration, "tests")
     client = KubernetesClient(api, watch, field_manager="tests")
     server.token = "first"
