@@ -211,6 +211,8 @@ class DecisionModelStatus(ApiModel):
     """A rollback of a Recreate rollout in progress."""
     last_retry_token: str = ""
     """The retry annotation's value that was acted on last."""
+    last_approval: str = ""
+    """The promote annotation's value that was consumed last: put back, it approves nothing and is left where it is."""
     store_recovery: StoreRecovery | None = None
     """Attempts to refill a lost store."""
     replicas: ReplicaStatus | None = None

@@ -1,7 +1,8 @@
 """A person's approval of a candidate that is held (spec section 5.12), as the promote annotation says it.
 
 It is consumed only when the approved revision is the persisted stable, so a crash in between neither loses it nor acts
-on it twice.
+on it twice. The status remembers what was consumed last: whoever keeps manifests in Git puts the annotation back again
+and again, and one word of a person is one promotion.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _LONGEST_QUOTE = 64
 def is_approved(draft: Draft, candidate: RevisionStatus) -> bool:
     """Whether the annotation approves the candidate as it was measured, or by its name where nothing is measured."""
     given = _approval(draft)
-    if not given or given != _expected(draft, candidate):
+    if not given or given != _expected(draft, candidate) or given == draft.status.last_approval:
         return False
     draft.event(EventReason.PROMOTION_APPROVED, f"revision {candidate.hash} was approved")
     if draft.spec.rollout.evaluation is None:
@@ -34,7 +35,13 @@ def ask(draft: Draft, candidate: RevisionStatus) -> None:
     expected = _expected(draft, candidate)
     message = f"annotate with {PROMOTE_ANNOTATION}={expected} to promote revision {candidate.hash}"
     approval = _approval(draft)
-    stale = _quoted(approval)
+    if not approval and draft.status.last_approval == expected:
+        # Whoever puts it back by himself would have done so by now: the next one is a person's.
+        draft.update(last_approval="")
+    used = approval == expected
+    stale = "" if used else _quoted(approval)
+    if used:
+        message = f"{message}; that value was consumed by an earlier rollout: take it out, then set it again"
     if stale:
         message = f"{message}; {stale} approves something else"
     if draft.condition(ConditionType.PROMOTED, Reason.PROMOTION_PENDING, message, holds=False):
@@ -63,13 +70,15 @@ def withdraw(draft: Draft) -> None:
 
 
 def consume(draft: Draft) -> None:
-    """Have the annotation removed once the revision that it approves is the persisted stable."""
+    """Have the annotation removed, once, when the revision that it approves is the persisted stable."""
     persisted = draft.facts.model.status
     stable, evaluation = persisted.stable_revision, persisted.evaluation
-    if stable is None or not _approval(draft):
+    approval = _approval(draft)
+    if stable is None or not approval or approval == persisted.last_approval:
         return
     measured = evaluation.approval_id if evaluation is not None and evaluation.revision == stable.hash else ""
-    if _approval(draft) in {stable.hash, measured}:
+    if approval in {stable.hash, measured}:
+        draft.update(last_approval=approval)
         draft.consume_approval()
 
 

@@ -106,6 +106,7 @@ def test_status_has_every_field_of_the_contract() -> None:
         "previousRevision",
         "stableStoppedForRevision",
         "recreateRollback",
+        "lastApproval",
         "lastRetryToken",
         "storeRecovery",
         "replicas",

@@ -31,6 +31,42 @@ def test_an_approval_promotes_and_is_consumed_only_after_the_promotion_is_persis
     assert not world.reconcile().approval_consumed
 
 
+def test_an_approval_that_is_put_back_is_left_alone_and_promotes_nothing_again() -> None:
+    """As GitOps does with what is in its manifests."""
+    world, _, wanted = parked_world()
+    world.annotations = {PROMOTE_ANNOTATION: wanted.hash}
+    world.reconcile()
+    assert world.reconcile().approval_consumed
+    world.annotations = {}
+    world.reconcile()
+    world.annotations = {PROMOTE_ANNOTATION: wanted.hash}
+    before = world.status
+    for _ in range(5):
+        assert not world.reconcile().approval_consumed
+    assert world.status == before
+
+
+def test_the_same_revision_waits_for_a_new_word_though_the_old_one_is_put_back() -> None:
+    world, _, wanted = parked_world()
+    world.annotations = {PROMOTE_ANNOTATION: wanted.hash}
+    world.reconcile()
+    world.reconcile()
+    world.spec = {"rollout": {"promotion": "Automatic"}}
+    first = world.rolled_out("laya:en")
+    world.spec = {"rollout": {"promotion": "Manual"}}
+    again = world.ready("laya:multilingual")
+    assert again.hash == wanted.hash
+
+    decision = world.reconcile()
+    assert selected(decision) == first.hash
+    assert "take it out, then set it again" in condition(decision, ConditionType.PROMOTED).message
+    assert told(decision).count("StaleApproval") == 0
+    world.annotations = {}
+    world.reconcile()
+    world.annotations = {PROMOTE_ANNOTATION: wanted.hash}
+    assert selected(world.reconcile()) == wanted.hash
+
+
 @pytest.mark.parametrize("value", ["another", "0123456789abcdef", "x" * 100_000, "\x00\x1b[31m"])
 def test_another_value_is_answered_once_and_promotes_nothing(value: str) -> None:
     world, stable, _ = parked_world()
