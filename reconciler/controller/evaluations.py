@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from api.conditions import Reason
 from api.decisionmodel import DecisionModel
@@ -107,6 +107,8 @@ class Evaluations:
         self._comparing = asyncio.Semaphore(COMPARISONS_AT_ONCE)
         self._subjects: dict[str, Subject] = {}
         self._tables: dict[TableKey, tuple[Item, ...]] = {}
+        self._silent: dict[str, tuple[str, float]] = {}
+        """By DecisionModel, the serving revision that did not answer the last time, and since when."""
 
     async def facts(self, model: DecisionModel) -> EvaluationFacts | None:
         """Return what is known about scoring the candidate in flight; None when there is nothing to score.
@@ -129,6 +131,8 @@ class Evaluations:
         subject = await self._subject(model, policy, found, digest)
         if isinstance(subject, Refusal):
             return known.obstructed(subject, hopeless=True)
+        if subject.left_out and model.status.stable_revision is not None:
+            known = known.compared_with_nothing(subject.left_out)
         return self._with_outcome(known, subject)
 
     def run(self, model: DecisionModel, children: Children, api_key: str | None) -> float | None:
@@ -154,6 +158,11 @@ class Evaluations:
         for table in [table for table in self._tables if table.owner == uid]:
             del self._tables[table]
 
+    def forget(self, key: ObjectKey, uid: str) -> None:
+        """End what runs for a DecisionModel that is gone, and forget all about it."""
+        self.stop(key, uid)
+        self._silent.pop(uid, None)
+
     async def _subject(
         self, model: DecisionModel, policy: Policy, found: DatasetContent, digest: str
     ) -> Subject | Refusal:
@@ -169,7 +178,8 @@ class Evaluations:
                 dataset = await asyncio.to_thread(parse_dataset, found.content, policy.max_cases)
         except DatasetInvalid as error:
             return Refusal(reason=Reason.DATASET_INVALID, message=str(error))
-        baseline, left_out = baseline_of(model.status, policy, evaluation)
+        silent_for = self._silent_for(model)
+        baseline, left_out = baseline_of(model, policy, evaluation, self._now(), silent_for)
         subject = Subject(
             model=model,
             evaluation=evaluation,
@@ -183,6 +193,14 @@ class Evaluations:
             self._background.cancel(key_of(model), EVALUATION_TASKS)
         self._subjects[model.metadata.uid] = subject
         return subject
+
+    def _silent_for(self, model: DecisionModel) -> timedelta:
+        """Return for how long what serves has not answered, as far as this process has asked."""
+        revision, since = self._silent.get(model.metadata.uid, ("", 0.0))
+        stable = model.status.stable_revision
+        if stable is None or stable.hash != revision:
+            return timedelta(0)
+        return timedelta(seconds=self._clock() - since)
 
     def _with_outcome(self, known: EvaluationFacts, subject: Subject) -> EvaluationFacts:
         outcome = self._background.outcome(subject.task)
@@ -231,12 +249,17 @@ class Evaluations:
         subject = run.subject
         if subject.baseline is None:
             return None
+        uid, revision = subject.model.metadata.uid, subject.baseline.hash
         if run.baseline is None:
-            raise BaselineUnavailable(f"no Pod of revision {subject.baseline.hash} is ready to be compared with")
+            raise BaselineUnavailable(f"no Pod of revision {revision} is ready to be compared with")
         try:
-            return await self._table(subject, subject.baseline, run.baseline)
+            table = await self._table(subject, subject.baseline, run.baseline)
         except RunError as error:
-            raise BaselineUnavailable(f"revision {subject.baseline.hash}: {error}") from error
+            if self._silent.get(uid, ("", 0.0))[0] != revision:
+                self._silent[uid] = (revision, self._clock())
+            raise BaselineUnavailable(f"revision {revision}: {error}") from error
+        self._silent.pop(uid, None)
+        return table
 
     async def _table(self, subject: Subject, revision: RevisionStatus, pod: ServingPod) -> tuple[Item, ...]:
         key = TableKey(

@@ -373,7 +373,7 @@ class Reconciler:
         self._with.prober.forget(key, ())
         self._with.notices.forget(key)
         self._budget.release(key)
-        self._with.evaluations.stop(key, uid)
+        self._with.evaluations.forget(key, uid)
 
     def _forget(self, key: ObjectKey, uid: str) -> None:
         _log.info("the DecisionModel is gone; its stack is dropped")

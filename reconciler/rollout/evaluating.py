@@ -41,7 +41,7 @@ def _outcome(draft: Draft, candidate: RevisionStatus, facts: EvaluationFacts) ->
     recorded = draft.status.evaluation
     if recorded is None or recorded.result is not EvaluationResult.PASSED or recorded.revision != candidate.hash:
         return None
-    if _lacks_baseline(draft, recorded):
+    if not facts.uncompared and _lacks_baseline(draft, recorded):
         return None
     current = (facts.policy_hash, facts.dataset_digest)
     return recorded if (recorded.policy_hash, recorded.dataset_digest) == current else None
@@ -97,20 +97,22 @@ def _announce(draft: Draft, candidate: RevisionStatus, facts: EvaluationFacts) -
         if facts.by_deprecated_label:
             note = f"label the data set's Secret {DATASET_LABEL} instead: api-key opens it for one more release only"
             draft.event(EventReason.DEPRECATED_SECRET_LABEL, note, occasion=occasion)
-        _announce_skipped_gates(draft, candidate)
+        _announce_skipped_gates(draft, candidate, facts)
 
 
 def _with_trouble(message: str, facts: EvaluationFacts) -> str:
     return f"{message}; the last run: {facts.trouble}" if facts.trouble else message
 
 
-def _announce_skipped_gates(draft: Draft, candidate: RevisionStatus) -> None:
+def _announce_skipped_gates(draft: Draft, candidate: RevisionStatus, facts: EvaluationFacts) -> None:
     evaluation = draft.spec.rollout.evaluation
     if evaluation is None or draft.stable is None or not _is_relative(evaluation):
         return
     if is_stable_stopped(draft):
         note = "gates relative to the serving revision are skipped: strategy Recreate has stopped it"
         draft.event(EventReason.EVALUATION_ON_HOLD, note, occasion=f"relative {candidate.hash}")
+    elif facts.uncompared:
+        draft.event(EventReason.EVALUATION_ON_HOLD, facts.uncompared, occasion=f"uncompared {candidate.hash}")
 
 
 def _is_relative(evaluation: Evaluation) -> bool:
@@ -138,9 +140,11 @@ def _judge(
 
 
 def measured(outcome: EvaluationStatus) -> str:
-    """Return the figures people want to read first."""
-    baseline = f", baseline {outcome.baseline_accuracy}" if outcome.baseline_accuracy else ""
-    return f"accuracy {outcome.accuracy}{baseline}"
+    """Return the figures people want to read first, and what was left out of a pass."""
+    if outcome.baseline_accuracy:
+        return f"accuracy {outcome.accuracy}, baseline {outcome.baseline_accuracy}"
+    left_out = f"; {outcome.reason}" if outcome.reason and outcome.result is EvaluationResult.PASSED else ""
+    return f"accuracy {outcome.accuracy}{left_out}"
 
 
 def _overdue(draft: Draft) -> bool:

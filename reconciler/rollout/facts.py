@@ -167,6 +167,8 @@ class EvaluationFacts:
     """The scores and the verdict."""
     trouble: str = ""
     """Why the last run could not be ended; it is repeated."""
+    uncompared: str = ""
+    """Why the candidate is compared with nothing although it should be: what serves does not, and has not for long."""
     by_deprecated_label: bool = False
     """The data set's Secret carries only the label that once opened every Secret."""
 
@@ -177,6 +179,10 @@ class EvaluationFacts:
     def troubled(self, trouble: str) -> EvaluationFacts:
         """Return these facts with why the last run could not be ended."""
         return replace(self, trouble=trouble)
+
+    def compared_with_nothing(self, why: str) -> EvaluationFacts:
+        """Return these facts with why nothing is compared."""
+        return replace(self, uncompared=why)
 
     def concluded(self, outcome: EvaluationStatus) -> EvaluationFacts:
         """Return these facts with how the evaluation ended."""

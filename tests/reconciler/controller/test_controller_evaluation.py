@@ -336,3 +336,75 @@ async def test_why_nothing_could_be_asked_is_told_in_the_condition_and_once_a_ru
     assert bed.status.phase == "Failed"
     assert bed.condition("Ready")[1] == "EvaluationTimeout"
     assert "500" in bed.condition("Ready")[2]
+
+
+async def broken(bed: Bed, **rollout: Any) -> str:
+    """Let a revision serve, break it for good, and ask for another one; return the broken one."""
+    put_dataset(bed, cases(20))
+    answering(bed, {"laya:multilingual": 10})
+    policy = {"evaluation": {**GATE, "maxAccuracyDrop": "0.01"}, **rollout}
+    stable = await bed.rolled_out(rollout=policy)
+    bed.runtime.refusal = 500
+    for _ in range(5):
+        await bed.advance(61)
+    assert bed.condition("Ready")[0] == "False"
+    bed.declare(model="laya:multilingual", rollout=policy)
+    await bed.settle()
+    return stable
+
+
+async def test_a_serving_revision_that_is_broken_does_not_hold_its_own_repair(bed: Bed) -> None:
+    stable = await broken(bed)
+    assert bed.selected == stable, "it may come back"
+    for _ in range(8):
+        await bed.advance(60)
+    assert bed.selected not in (None, stable)
+    evaluation = bed.status.evaluation
+    assert evaluation is not None
+    assert evaluation.baseline_accuracy == ""
+    assert "nothing was compared" in evaluation.reason
+    assert "nothing was compared" in bed.condition("Evaluated")[2]
+    assert "EvaluationOnHold" in bed.events
+
+
+async def test_a_repair_that_a_person_approves_waits_for_nothing_else(bed: Bed) -> None:
+    stable = await broken(bed, promotion="Manual")
+    await bed.advance(60)
+    assert bed.status.phase == "AwaitingPromotion"
+    assert "nothing was compared" in bed.condition("Evaluated")[2]
+    await bed.advance(60)
+    evaluation = bed.status.evaluation
+    assert evaluation is not None
+    policy = {"evaluation": {**GATE, "maxAccuracyDrop": "0.01"}, "promotion": "Manual"}
+    bed.declare(model="laya:multilingual", rollout=policy, annotations={PROMOTE_ANNOTATION: evaluation.approval_id})
+    await bed.settle()
+    assert bed.selected not in (None, stable)
+
+
+async def test_a_serving_revision_that_comes_back_in_time_is_compared_with(bed: Bed) -> None:
+    stable = await broken(bed)
+    next(iter(each for each in bed.runtimes.by_address.values() if each.refusal)).refusal = None
+    for _ in range(4):
+        await bed.advance(15)
+    assert bed.status.phase == "RolledBack"
+    assert bed.selected == stable
+    assert bed.status.evaluation is not None
+    assert bed.status.evaluation.baseline_accuracy == "1.0000"
+
+
+async def test_a_serving_revision_that_answers_nothing_behind_an_open_gate_is_left_out_in_the_end(bed: Bed) -> None:
+    put_dataset(bed, cases(20))
+    answering(bed, {"laya:multilingual": 10})
+    policy = {"evaluation": {**GATE, "maxAccuracyDrop": "0.01"}}
+    stable = await bed.rolled_out(rollout=policy)
+    bed.runtime.decide = lambda _: (500, {"code": "BROKEN", "error": ""})
+    bed.declare(model="laya:multilingual", rollout=policy)
+    await bed.settle()
+    for _ in range(28):
+        await bed.advance(10)
+    assert bed.selected == stable
+    for _ in range(6):
+        await bed.advance(10)
+    assert bed.selected not in (None, stable)
+    assert bed.status.evaluation is not None
+    assert "has not answered" in bed.status.evaluation.reason
