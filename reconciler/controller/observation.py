@@ -12,10 +12,17 @@ from datetime import datetime
 from typing import Any
 
 from api.conditions import Reason
-from api.keys import GATE, PREFETCH_REVISION_LABEL, REVISION_LABEL, STORE_RECOVERING_ANNOTATION
+from api.keys import (
+    GATE,
+    PREFETCH_REVISION_LABEL,
+    PREFETCHED_ANNOTATION,
+    REVISION_LABEL,
+    STORE_RECOVERING_ANNOTATION,
+)
 from components import names
 from components.desired import JsonObject, SecretKey
 from components.manifests.deployment import SERVING_CONTAINER
+from components.manifests.job import PREFETCH_CONTAINER
 from reconciler.engine.prefetch import classify_failure
 from reconciler.engine.workload import API_KEY_VARIABLE
 from reconciler.rollout import ClaimFacts, PrefetchFacts, PrefetchState, RevisionFacts, ServingFacts, StoreState
@@ -214,7 +221,7 @@ def _prefetch_facts(job: JsonObject | None, children: Children) -> PrefetchFacts
     if job is None or terminating(job):
         return PrefetchFacts()
     conditions = conditions_of(job)
-    if is_true(conditions, "Complete"):
+    if is_true(conditions, "Complete") or has_done_its_work(job, children.pods):
         return PrefetchFacts(state=PrefetchState.COMPLETE, uid=uid_of(job))
     # The Job's own deadline is the caching deadline: the state machine's clock says so with the better reason.
     ended = is_true(conditions, "Failed")
@@ -228,6 +235,36 @@ def _prefetch_facts(job: JsonObject | None, children: Children) -> PrefetchFacts
         detail=failure.detail,
         permanent=failure.permanent,
     )
+
+
+def has_done_its_work(job: JsonObject, pods: Iterable[JsonObject]) -> bool:
+    """Whether a prefetch Job's own container has ended with 0 while another one, which somebody injected, runs on.
+
+    Such a Job never completes. Once it was released, its Pod is gone and its mark says so.
+    """
+    return is_released(job) or any(_lingers(pod) for pod in pods if controller_uid(pod) == uid_of(job))
+
+
+def is_released(job: JsonObject) -> bool:
+    """Whether the Job bears the mark of having done its work."""
+    return (job["metadata"].get("annotations") or {}).get(PREFETCHED_ANNOTATION) == "true"
+
+
+def lingering_jobs(children: Children, owner_uid: str) -> Iterator[JsonObject]:
+    """Yield the Jobs of `owner_uid` that have done their work, and whose Pods still hold the store."""
+    for job in children.jobs:
+        if controller_uid(job) == owner_uid and not is_released(job) and has_done_its_work(job, children.pods):
+            yield job
+
+
+def _lingers(pod: JsonObject) -> bool:
+    status = pod.get("status") or {}
+    ended = [
+        (container.get("state") or {}).get("terminated") or {}
+        for container in status.get("containerStatuses") or ()
+        if container["name"] == PREFETCH_CONTAINER
+    ]
+    return status.get("phase") == "Running" and any(each.get("exitCode") == 0 for each in ended)
 
 
 def ignores_disruptions(job: JsonObject) -> bool:

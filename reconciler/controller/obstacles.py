@@ -23,6 +23,7 @@ from reconciler.controller.observation import (
     controller_uid,
     has_ended,
     is_model_ready,
+    is_released,
     is_true,
     name_of,
     named,
@@ -250,7 +251,8 @@ def _under_way(jobs: Iterable[JsonObject], owner_uid: str) -> Iterator[JsonObjec
 
 def _is_under_way(job: JsonObject) -> bool:
     conditions = conditions_of(job)
-    return not terminating(job) and not is_true(conditions, "Complete") and not is_true(conditions, "Failed")
+    ended = is_true(conditions, "Complete") or is_true(conditions, "Failed") or is_released(job)
+    return not terminating(job) and not ended
 
 
 def _pods_of_job(job: JsonObject, children: Children) -> tuple[JsonObject, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from api.decisionmodel import DecisionModel
-from api.keys import PROMOTE_ANNOTATION
+from api.keys import PREFETCHED_ANNOTATION, PROMOTE_ANNOTATION
 from api.status import DecisionModelStatus, RevisionStatus
 from components import names
 from components.desired import JsonObject, Owner
@@ -27,7 +27,7 @@ from reconciler.controller.growth import StoreGrower
 from reconciler.controller.merge_patch import difference
 from reconciler.controller.metrics import ControllerMetrics
 from reconciler.controller.notices import NoticeReader
-from reconciler.controller.observation import api_key_of, claim_of, named, serving_pods
+from reconciler.controller.observation import api_key_of, claim_of, lingering_jobs, named, serving_pods
 from reconciler.controller.probing import GateChange, Prober, Target
 from reconciler.controller.rendering import Surroundings, desired_stack, owner_of
 from reconciler.controller.resolution import Resolver
@@ -202,6 +202,7 @@ class Reconciler:
         ]
         waits.append(self._evaluate(key, model, decision, gathered))
         await self._discard_jobs(decision, gathered)
+        await self._release_jobs(model, gathered)
         waits.append(await self._grow(key, decision, gathered))
         waits.append(await self._converge(model, decision, gathered))
         return min((wait for wait in waits if wait is not None), default=None)
@@ -323,6 +324,20 @@ class Reconciler:
                 )
             except Conflict:
                 _log.info("Job %s was replaced meanwhile", metadata["name"])
+
+    async def _release_jobs(self, model: DecisionModel, gathered: Gathered) -> None:
+        """Suspend Jobs that cannot complete although their work is done: their Pods hold the store, and go.
+
+        They are marked by the same write, and stay: deleted, they would only be made again.
+        """
+        for job in lingering_jobs(gathered.children, model.metadata.uid):
+            metadata = job["metadata"]
+            _log.info("suspending Job %s: its own container is done, and another one runs on", metadata["name"])
+            release = {"metadata": {"annotations": {PREFETCHED_ANNOTATION: "true"}}, "spec": {"suspend": True}}
+            try:
+                await self._with.client.merge_patch(JOBS, metadata["namespace"], metadata["name"], release)
+            except (Conflict, NotFound) as error:
+                _log.info("Job %s is looked at again: %s", metadata["name"], error)
 
     async def _grow(self, key: ObjectKey, decision: Decision, gathered: Gathered) -> float | None:
         """Let a store grow; a refusal is reported by the next pass, at once."""

@@ -66,6 +66,7 @@ class Kubelet:
         self.obstruct: Callable[[Object], Object | None] = lambda _: None
         self.provision: Callable[[Object], str | None] = lambda _: None
         self.inject = ""
+        self.inject_exit = 0
         self._stores: dict[str, str] = {}
         self._seen = 0
 
@@ -124,6 +125,9 @@ class Kubelet:
         conditions = conditions_of(job)
         if terminating(job) or is_true(conditions, "Complete") or is_true(conditions, "Failed"):
             return
+        if job["spec"].get("suspend"):
+            self._suspend(job)
+            return
         outcome = self.prefetch(job["metadata"]["name"]) if self._run_pod(job) else False
         if outcome is False:
             if not self._is_overdue(job):
@@ -133,11 +137,22 @@ class Kubelet:
             self._put(PODS, self._failed_pod(job, outcome))
             ended = {"type": "Failed", "status": "True", "reason": outcome.reason}
         else:
-            template = job["spec"]["template"]
-            claim = template["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
-            self._stores[claim] = environment_of(template)["EXPECT_DIGEST"]
+            self._fill(job)
             ended = {"type": "Complete", "status": "True"}
         self._put(JOBS, {**json_copy(job), "status": {"conditions": [ended]}})
+
+    def _fill(self, job: Object) -> None:
+        template = job["spec"]["template"]
+        claim = template["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
+        self._stores[claim] = environment_of(template)["EXPECT_DIGEST"]
+
+    def _suspend(self, job: Object) -> None:
+        """As the Job controller does: the Pods that run are deleted, and the Job says that it waits."""
+        for pod in self._owned(PODS, job):
+            self.server.remove("v1", "pods", *_key(pod))
+        if not is_true(conditions_of(job), "Suspended"):
+            waiting = {"type": "Suspended", "status": "True", "reason": "JobSuspended"}
+            self._put(JOBS, {**json_copy(job), "status": {"conditions": [waiting]}})
 
     def _is_overdue(self, job: Object) -> bool:
         began = datetime.fromisoformat(job["metadata"]["creationTimestamp"])
@@ -156,7 +171,9 @@ class Kubelet:
         pod = self._put_missing(PODS, {**pod, "kind": "Pod", "spec": json_copy(template["spec"])})
         status = self.obstruct(pod) or {"phase": "Running", "containerStatuses": [_running("prefetch")]}
         if self.inject and not self.obstruct(pod):
-            ended = {"name": "prefetch", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+            ended = {"name": "prefetch", "state": {"terminated": {"exitCode": self.inject_exit, "reason": "Ended"}}}
+            if self.inject_exit == 0:
+                self._fill(job)
             status = {"phase": "Running", "containerStatuses": [ended, _running(self.inject)]}
         self._put(PODS, {**json_copy(pod), "status": status})
         return not self.inject and self.obstruct(pod) is None

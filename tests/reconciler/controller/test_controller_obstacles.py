@@ -115,8 +115,8 @@ async def test_a_claim_without_a_storage_class_is_the_obstacle(bed: Bed) -> None
     assert '"fast-ssd" not found' in bed.condition("Ready")[2]
 
 
-async def test_an_injected_container_that_keeps_the_job_running_is_named(bed: Bed) -> None:
-    bed.kubelet.inject = "istio-proxy"
+async def test_an_injected_container_that_keeps_a_failed_job_running_is_named(bed: Bed) -> None:
+    bed.kubelet.inject, bed.kubelet.inject_exit = "istio-proxy", 1
     bed.declare()
     await bed.settle()
 
