@@ -7,9 +7,13 @@ declarations happens in it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from components.desired import DesiredStack
 from components.manifests import render_stack
+
+CLUSTER_IDENTIFIER: Final = "decisionmodel"
+"""Names the reconciler's cluster in every state; the same for all, for a state never moves to another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

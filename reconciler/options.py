@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from components.program import ProviderSettings
+from components.program import CLUSTER_IDENTIFIER, ProviderSettings
 from policy import PolicyError
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.errors import InvalidEndpoint
@@ -252,7 +252,7 @@ def controller_settings(flags: Mapping[str, Any], proxy: ProxySettings) -> Contr
             allow_insecure=insecure,
         ),
         provider=ProviderSettings(
-            kubeconfig=None if kubeconfig is None else str(kubeconfig), cluster_identifier="decisionmodel"
+            kubeconfig=None if kubeconfig is None else str(kubeconfig), cluster_identifier=CLUSTER_IDENTIFIER
         ),
         hf_endpoint=endpoint("--ollaya-hf-endpoint", hf_endpoint) if hf_endpoint else None,
         allow_image_override=flags["allow_image_override"],

@@ -21,8 +21,16 @@ from components import names
 from components.desired import Owner
 from components.errors import InvalidNameError
 from components.platform.metadata import SYSTEM_NAMESPACE
+from components.program import CLUSTER_IDENTIFIER
 from reconciler.driver import DriverSettings, FailureReason
-from reconciler.driver.errors import BackendFilesError, DeploymentInvalidError, StateCommandError
+from reconciler.driver.errors import (
+    BackendFilesError,
+    BackendLayoutError,
+    CheckpointInvalidError,
+    DeploymentInvalidError,
+    StateCommandError,
+)
+from reconciler.driver.state_rules import StateRules
 from reconciler.driver.states import States
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.errors import KernelError
@@ -72,6 +80,8 @@ def open_states(access: Access) -> Iterator[States]:
             work_directory=Path(scratch) / "work",
             passphrase_file=access.passphrase_file,
             project=PROJECT,
+            # Whoever asks may not know with which kubeconfig the reconciler was started, if with any.
+            state_rules=StateRules(cluster_identifier=CLUSTER_IDENTIFIER, any_kubeconfig=True),
         )
         yield States(settings)
 
@@ -178,7 +188,9 @@ def explained() -> Iterator[None]:
         raise InputError(str(error), _NEXT_STEP.get(error.failure.reason, _ANY_NEXT_STEP)) from error
     except BackendFilesError as error:
         raise InputError(str(error), _NEXT_STEP[FailureReason.BACKEND_UNREACHABLE]) from error
-    except DeploymentInvalidError as error:
+    except BackendLayoutError as error:
+        raise InputError(str(error), "Put that right by hand, and find out who wrote it.") from error
+    except (CheckpointInvalidError, DeploymentInvalidError) as error:
         raise InputError(str(error), _NEXT_STEP[FailureReason.STATE_CORRUPT]) from error
     except KernelError as error:
         raise InputError(

@@ -22,7 +22,7 @@ from cli.state.findings import Code, Finding, described_model, unsound
 from cli.state.mending import Planned, carry_out, removal, repairs, restoration
 from cli.texts import printable
 from components import names
-from reconciler.driver.deployment import Deployment, parse_deployment
+from reconciler.driver.deployment import Deployment, parse_deployment, without
 from reconciler.driver.errors import DeploymentInvalidError
 from reconciler.driver.states import States
 from reconciler.watched_namespaces import parse_namespaces
@@ -157,7 +157,9 @@ async def export(access: Access, *, stack: str, file: TextIO) -> int:
     """Write a stack's state as JSON, as `restore` reads it."""
     with reach.open_states(access) as states:
         await chosen(states, [stack])
-        text = json.dumps((await states.export(stack)).document, indent=2)
+        # What was tampered with is shown as it is, and not to the engine.
+        read = states.recorded if await states.tampering(stack) else states.export
+        text = json.dumps((await read(stack)).document, indent=2)
     click.echo(text, file=file)
     return ExitCode.CLEAN
 
@@ -212,6 +214,8 @@ async def restore(access: Access, *, stack: str, file: BinaryIO, how: _How) -> i
     if foreign := [each for each in unsound(stack, deployment) if each.code is Code.FOREIGN_RESOURCE]:
         return _report_findings(1, foreign, how.output)
     async with _writing(access, alone=how.alone) as (states, insist):
+        if problem := states.tampering_of(stack, without(deployment, set())):
+            return _report_findings(1, [Finding(stack=stack, code=Code.TAMPERED, message=problem)], how.output)
         known = {each.name for each in await states.stacks()}
         planned = restoration(stack, file.name, exists=stack in known)
         if not how.dry_run:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from cli.errors import InputError
 from cli.state.findings import Code, Finding, orphan, stale_locks, unsound
 from reconciler.driver import FailureReason
-from reconciler.driver.deployment import Deployment
-from reconciler.driver.errors import DeploymentInvalidError, StateCommandError
+from reconciler.driver.deployment import Deployment, without
+from reconciler.driver.errors import CheckpointInvalidError, DeploymentInvalidError, StateCommandError
 from reconciler.driver.states import States
 
 
@@ -65,8 +65,10 @@ async def examine(states: States, stack: str, surroundings: Surroundings) -> Exa
         *stale_locks(stack, await states.locks(stack), surroundings.leader),
     ]
     try:
+        if problem := await states.tampering(stack):
+            return await _suspect(states, stack, findings, problem)
         deployment = await states.export(stack)
-    except (StateCommandError, DeploymentInvalidError) as error:
+    except (StateCommandError, CheckpointInvalidError, DeploymentInvalidError) as error:
         if not await states.exists(stack):
             return Examined(stack=stack, deployment=None, findings=())
         if isinstance(error, StateCommandError) and error.failure.reason is not FailureReason.STATE_CORRUPT:
@@ -74,6 +76,17 @@ async def examine(states: States, stack: str, surroundings: Surroundings) -> Exa
         findings.append(Finding(stack=stack, code=Code.UNREADABLE, message=str(error)))
         return Examined(stack=stack, deployment=None, findings=tuple(findings))
     return Examined(stack=stack, deployment=deployment, findings=(*findings, *unsound(stack, deployment)))
+
+
+async def _suspect(states: States, stack: str, findings: list[Finding], problem: str) -> Examined:
+    """Look at a state that the CLI must not read: it may need no more than that what is foreign is taken out."""
+    deployment = await states.recorded(stack)
+    recorded = unsound(stack, deployment)
+    foreign = {each.urn for each in recorded if each.code is Code.FOREIGN_RESOURCE and each.urn}
+    if recorded and states.tampering_of(stack, without(deployment, foreign)) is None:
+        return Examined(stack=stack, deployment=deployment, findings=(*findings, *recorded))
+    tampered = Finding(stack=stack, code=Code.TAMPERED, message=problem)
+    return Examined(stack=stack, deployment=None, findings=(*findings, tampered))
 
 
 async def examine_all(

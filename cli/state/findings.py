@@ -21,6 +21,8 @@ class Code(StrEnum):
 
     UNREADABLE = "Unreadable"
     """The state does not parse or contradicts itself."""
+    TAMPERED = "Tampered"
+    """It records what no operation of the reconciler's writes, beyond single objects of another owner."""
     FOREIGN_RESOURCE = "ForeignResource"
     """It records an object of another owner: an operation could change or delete that."""
     PENDING_OPERATION = "PendingOperation"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cli.state.examining import Examined
 from cli.state.findings import Code
-from reconciler.driver.deployment import EMPTY, without
+from reconciler.driver.deployment import without
 from reconciler.driver.states import States
 
 
@@ -40,6 +40,9 @@ def repairs(examined: Examined) -> list[Planned]:
     if examined.has(Code.UNREADABLE):
         message = "keep a copy of the unreadable state and start an empty one; its objects are taken over by owner"
         planned.append(Planned(stack=stack, change=Change.START_ANEW, message=message))
+    if examined.has(Code.TAMPERED):
+        message = "keep a copy of the tampered state and start an empty one; its objects are taken over by owner"
+        planned.append(Planned(stack=stack, change=Change.START_ANEW, message=message))
     if examined.has(Code.FOREIGN_RESOURCE, Code.PENDING_OPERATION):
         message = "record no more what is foreign or pending; nothing in the cluster is touched"
         planned.append(Planned(stack=stack, change=Change.TAKE_OUT, message=message))
@@ -68,7 +71,7 @@ async def carry_out(states: States, planned: Planned, examined: Examined, direct
         case Change.START_ANEW:
             for name, data in (await states.raw(stack)).items():
                 (directory / f"{name}.unreadable").write_bytes(data)
-            await states.replace(stack, EMPTY)
+            await states.start_anew(stack)
         case Change.TAKE_OUT if examined.deployment is not None:
             foreign = {each.urn for each in examined.findings if each.code is Code.FOREIGN_RESOURCE and each.urn}
             await states.replace(stack, without(examined.deployment, foreign))

@@ -62,10 +62,6 @@ class Deployment:
     pending: tuple[PendingOperation, ...] = ()
 
 
-EMPTY = Deployment(document={"version": _VERSION, "deployment": {"manifest": {"time": "1970-01-01T00:00:00Z"}}})
-"""A state that records nothing. What exists is taken over again by the next operation, by name and owner."""
-
-
 def parse_deployment(data: bytes) -> Deployment:
     """Read an exported state.
 

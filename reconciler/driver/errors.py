@@ -38,6 +38,10 @@ class DeploymentInvalidError(DriverError):
     """An exported state cannot be read, or contradicts itself."""
 
 
+class BackendLayoutError(DriverError):
+    """The CLI would take other files for the states than those that the driver looks at."""
+
+
 class CheckpointInvalidError(DriverError):
     """The file of a state cannot be read, or could be read in two ways."""
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from reconciler.driver import backend_layout as layout
 from reconciler.driver.backend_files import BackendFiles
 from reconciler.driver.checkpoint import SIZE_LIMIT, parse_checkpoint
-from reconciler.driver.errors import CheckpointInvalidError
+from reconciler.driver.deployment import Deployment
+from reconciler.driver.errors import BackendLayoutError, CheckpointInvalidError
 from reconciler.driver.operation import Failure, FailureReason
 from reconciler.driver.settings import DriverSettings
-from reconciler.driver.state_rules import tampering
+from reconciler.driver.state_rules import StateRules, tampering
 
 _LAYOUT_LIMIT = 256
 
@@ -22,47 +26,68 @@ def refusal(files: BackendFiles, settings: DriverSettings, stack: str) -> Failur
     if settings.state_rules is None:
         return None
     try:
-        problem = found_tampering(files, settings, stack)
+        problem = found_tampering(files, settings.project, stack, settings.state_rules)
+    except BackendLayoutError as error:
+        return _tampered(str(error))
     except CheckpointInvalidError as error:
         return Failure(reason=FailureReason.STATE_CORRUPT, message=f"the state cannot be read: {error}")
-    if problem is None:
-        return None
+    return None if problem is None else _tampered(f"{problem}; see `dmctl state check {stack}`")
+
+
+def _tampered(problem: str) -> Failure:
     message = f"nothing was run, since the stack's state was not written by the reconciler: {problem}"
-    return Failure(reason=FailureReason.STATE_TAMPERED, message=f"{message}; see `dmctl state check {stack}`")
+    return Failure(reason=FailureReason.STATE_TAMPERED, message=message)
 
 
-def found_tampering(files: BackendFiles, settings: DriverSettings, stack: str) -> str | None:
+def found_tampering(files: BackendFiles, project: str, stack: str, rules: StateRules) -> str | None:
     """Return what the backend holds of a stack that our own operations do not write, None if there is nothing.
+
+    Raises:
+        BackendFilesError: The backend cannot be read.
+        BackendLayoutError: The CLI would take another file for the state.
+        CheckpointInvalidError: A state is not one that the CLI would write.
+    """
+    insist_on_layout(files)
+    foreign = layout.foreign_checkpoint_name(stack)
+    if files.find(f"{layout.stacks_directory(project)}/{foreign}", 0) is not None:
+        return f"{foreign} is there, which no operation of ours writes"
+    # Of several the CLI takes the latest, by a clock that is not ours.
+    found = (tampering(document, project, stack, rules) for document in checkpoints(files, project, stack))
+    return next((problem for problem in found if problem is not None), None)
+
+
+def checkpoints(files: BackendFiles, project: str, stack: str) -> Iterator[Mapping[str, Any]]:
+    """Yield what the files say that may be a stack's state: one, unless somebody has put another beside it.
 
     Raises:
         BackendFilesError: The backend cannot be read.
         CheckpointInvalidError: A state is not one that the CLI would write.
     """
-    if settings.state_rules is None:
-        return None
-    if _is_laid_out_otherwise(files):
-        return f"{layout.LAYOUT_FILE} or {layout.STACKS_DIRECTORY} make the engine look for states elsewhere"
-    directory = layout.stacks_directory(settings.project)
-    foreign = layout.foreign_checkpoint_name(stack)
-    if files.find(f"{directory}/{foreign}", 0) is not None:
-        return f"{foreign} is there, which no operation of ours writes"
-    # Of several the CLI takes the latest, by a clock that is not ours.
     for name in layout.checkpoint_names(stack):
-        content = files.find(f"{directory}/{name}", SIZE_LIMIT)
-        problem = (
-            None
-            if content is None
-            else tampering(parse_checkpoint(content), settings.project, stack, settings.state_rules)
-        )
-        if problem is not None:
-            return problem
-    return None
+        content = files.find(f"{layout.stacks_directory(project)}/{name}", SIZE_LIMIT)
+        if content is not None:
+            yield parse_checkpoint(content)
 
 
-def _is_laid_out_otherwise(files: BackendFiles) -> bool:
-    """Whether the CLI would take another file for the state than the one that is looked at here."""
+def exported_tampering(deployment: Deployment, project: str, stack: str, rules: StateRules) -> str | None:
+    """Return what an exported state records that our own operations do not write, None if there is nothing."""
+    latest = deployment.document["deployment"]
+    checkpoint = {"stack": f"organization/{project}/{stack}", "latest": latest}
+    return tampering({"version": 3, "checkpoint": checkpoint}, project, stack, rules)
+
+
+def insist_on_layout(files: BackendFiles) -> None:
+    """Make sure that the CLI takes the files for the states that are looked at here.
+
+    Raises:
+        BackendFilesError: The backend cannot be read.
+        BackendLayoutError: It does not.
+    """
     content = files.find(layout.LAYOUT_FILE, _LAYOUT_LIMIT)
-    if content is not None:
-        return content.strip() != layout.LAYOUT
     # A backend without it is new, or of the layout before there were projects.
-    return bool(files.names(layout.STACKS_DIRECTORY))
+    is_ours = content.strip() == layout.LAYOUT if content is not None else not files.names(layout.STACKS_DIRECTORY)
+    if not is_ours:
+        raise BackendLayoutError(
+            f"{layout.LAYOUT_FILE} has to say `{layout.LAYOUT.decode()}`, and no file may be right in"
+            f" {layout.STACKS_DIRECTORY}: else the engine looks for states elsewhere"
+        )

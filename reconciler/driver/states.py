@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from reconciler.driver import backend_layout as layout
-from reconciler.driver import command, housekeeping
+from reconciler.driver import command, housekeeping, state_reading
 from reconciler.driver.backend_files import open_files
 from reconciler.driver.classification import classify
 from reconciler.driver.cli_process import CliRun, Limits, Stop, run_cli, run_or_stop
@@ -77,7 +77,10 @@ class States:
         Raises:
             StateCommandError: The backend cannot be asked.
             BackendFilesError: The same, found out without the CLI.
+            BackendLayoutError: The CLI would look for them elsewhere.
         """
+        if self._settings.state_rules is not None:
+            await asyncio.to_thread(state_reading.insist_on_layout, self._files)
         directory = layout.stacks_directory(self._settings.project)
         names = layout.stack_names(await asyncio.to_thread(self._files.names, directory))
         details = await self._details()
@@ -110,6 +113,49 @@ class States:
             await self._run(command.export_arguments(stack, file))
             return parse_deployment(file.read_bytes())
 
+    async def tampering(self, stack: str) -> str | None:
+        """What a state records that no operation of the reconciler's writes; None when there is nothing, or no rules.
+
+        Raises:
+            BackendFilesError: It cannot be read.
+            BackendLayoutError: The CLI would take another file for the state.
+            CheckpointInvalidError: It is not one that the CLI would write.
+        """
+        project, rules = self._settings.project, self._settings.state_rules
+        if rules is None:
+            return None
+        return await asyncio.to_thread(state_reading.found_tampering, self._files, project, stack, rules)
+
+    def tampering_of(self, stack: str, deployment: Deployment) -> str | None:
+        """The same of a state that was exported, or is to be written."""
+        rules = self._settings.state_rules
+        if rules is None:
+            return None
+        return state_reading.exported_tampering(deployment, self._settings.project, stack, rules)
+
+    async def recorded(self, stack: str) -> Deployment:
+        """Read a state that must not be shown to the CLI.
+
+        Raises:
+            BackendFilesError: It cannot be read.
+            CheckpointInvalidError: It is not one that the CLI would write.
+            DeploymentInvalidError: What was read contradicts itself.
+        """
+        found = await asyncio.to_thread(list, state_reading.checkpoints(self._files, self._settings.project, stack))
+        checkpoint = found[-1].get("checkpoint") if found else None
+        latest = checkpoint.get("latest") if isinstance(checkpoint, dict) else None
+        return parse_deployment(json.dumps({"version": 3, "deployment": latest or {}}).encode())
+
+    async def start_anew(self, stack: str) -> None:
+        """Put an empty state in the place of one that must not, or cannot, be shown to the CLI; touches no cluster.
+
+        Raises:
+            BackendFilesError: The old one stays.
+            StateCommandError: The CLI refuses.
+        """
+        await asyncio.to_thread(housekeeping.discard_state, self._files, self._settings.project, stack)
+        await self.create(stack)
+
     async def exists(self, stack: str) -> bool:
         """Whether a stack is there, be its state unreadable.
 
@@ -130,9 +176,8 @@ class States:
     def _read_raw(self, stack: str) -> Mapping[str, bytes]:
         directory = layout.stacks_directory(self._settings.project)
         present = set(self._files.names(directory))
-        return {
-            name: self._files.read(f"{directory}/{name}") for name in layout.checkpoint_names(stack) if name in present
-        }
+        names = (*layout.checkpoint_names(stack), layout.foreign_checkpoint_name(stack))
+        return {name: self._files.read(f"{directory}/{name}") for name in names if name in present}
 
     async def replace(self, stack: str, deployment: Deployment) -> None:
         """Write a state over whatever is there, be it unreadable. Drops what is pending; touches no cluster.

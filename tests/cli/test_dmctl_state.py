@@ -36,6 +36,7 @@ from tools.toolchain.builds import program_path
 pytestmark = pytest.mark.cluster
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "state.md"
+PROVIDER_ID = "f7348d5a-e30a-4596-8b05-965c0ff36b26"
 SHORT = LeasePolicy(duration=1.5, renew_deadline=1.0, retry=0.2)
 FRAUD = Owner(namespace="shop", name="fraud", uid="1a2b3c4d-0000-4000-8000-000000000000")
 GONE = Owner(namespace="shop", name="gone", uid="99999999-0000-4000-8000-000000000000")
@@ -186,31 +187,50 @@ def bucket(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> B
 
 def sound(owner: Owner) -> dict[str, Any]:
     """Return the exported state of a model's stack with one Service."""
-    prefix = f"urn:pulumi:{names.stack(owner)}::decisionmodel::"
-    root = {"urn": f"{prefix}pulumi:pulumi:Stack::root", "custom": False, "type": "pulumi:pulumi:Stack"}
+    stack = names.stack(owner)
+    prefix = f"urn:pulumi:{stack}::decisionmodel::"
+    root = {
+        "urn": f"{prefix}pulumi:pulumi:Stack::decisionmodel-{stack}",
+        "custom": False,
+        "type": "pulumi:pulumi:Stack",
+    }
+    provider = {
+        "urn": f"{prefix}pulumi:providers:kubernetes::kubernetes",
+        "custom": True,
+        "id": PROVIDER_ID,
+        "type": "pulumi:providers:kubernetes",
+        "inputs": {
+            "clusterIdentifier": "decisionmodel",
+            "enableConfigMapMutable": "true",
+            "namespace": owner.namespace,
+            "version": "4.25.0",
+        },
+        "parent": root["urn"],
+    }
+    model = {
+        "urn": f"{prefix}decisionmodel:index:Model::{owner.name}",
+        "custom": False,
+        "type": "decisionmodel:index:Model",
+        "parent": root["urn"],
+    }
     metadata = {
         "name": owner.name,
         "namespace": owner.namespace,
         "ownerReferences": [names.owner_reference(owner)],
     }
+    object_ = {"apiVersion": "v1", "kind": "Service", "metadata": metadata}
     service = {
-        "urn": f"{prefix}kubernetes:core/v1:Service::{owner.name}",
+        "urn": f"{prefix}decisionmodel:index:Model$kubernetes:core/v1:Service::{owner.name}",
         "custom": True,
         "id": f"{owner.namespace}/{owner.name}",
         "type": "kubernetes:core/v1:Service",
-        "inputs": {"metadata": metadata},
-        "outputs": {"metadata": metadata},
-        "parent": root["urn"],
-        "provider": f"{prefix}pulumi:providers:kubernetes::default::id",
-    }
-    provider = {
-        "urn": f"{prefix}pulumi:providers:kubernetes::default",
-        "custom": True,
-        "id": "id",
-        "type": "pulumi:providers:kubernetes",
+        "inputs": object_,
+        "outputs": object_,
+        "parent": model["urn"],
+        "provider": f"{provider['urn']}::{PROVIDER_ID}",
     }
     manifest = {"time": "2026-05-01T10:00:00Z"}
-    return {"version": 3, "deployment": {"manifest": manifest, "resources": [root, provider, service]}}
+    return {"version": 3, "deployment": {"manifest": manifest, "resources": [root, provider, model, service]}}
 
 
 @dataclass(frozen=True)
@@ -252,11 +272,11 @@ def test_sound_states_are_listed_checked_exported_and_restored(
     stack = names.stack(FRAUD)
     (listed,) = dmctl("ls", "-o", "json").json["stacks"]
     assert listed.pop("updated")
-    assert listed == {"stack": stack, "decisionModel": "shop/fraud", "exists": True, "resources": 3, "locks": 0}
+    assert listed == {"stack": stack, "decisionModel": "shop/fraud", "exists": True, "resources": 4, "locks": 0}
     assert dmctl("check", "-o", "json").json == {"checked": 1, "findings": []}
     assert dmctl("export", stack, "--file", "state.json").code == 0
     exported = Path("state.json").read_bytes()
-    assert len(parse_deployment(exported).resources) == 3
+    assert len(parse_deployment(exported).resources) == 4
     assert dmctl("restore", stack, "state.json", "--dry-run").code == 1
     restored = dmctl("restore", stack, "state.json", "-o", "json")
     assert (restored.code, changed(restored)) == (0, [(stack, "Restore")])
@@ -273,8 +293,8 @@ def test_damage_of_every_kind_is_found_and_repaired(
     backend.make(FRAUD, GONE)
     cluster.declare(FRAUD, broken)
     foreign = {
-        **sound(FRAUD)["deployment"]["resources"][2],
-        "urn": sound(FRAUD)["deployment"]["resources"][2]["urn"] + "x",
+        **sound(FRAUD)["deployment"]["resources"][3],
+        "urn": sound(FRAUD)["deployment"]["resources"][3]["urn"] + "x",
     }
     foreign["inputs"] = {"metadata": {"namespace": "shop", "ownerReferences": [names.owner_reference(GONE)]}}
 
@@ -308,6 +328,48 @@ def test_damage_of_every_kind_is_found_and_repaired(
 
     assert (dmctl("sweep", "--dry-run").code, dmctl("sweep").code) == (1, 0)
     assert dmctl("check", "-o", "json").json == {"checked": 2, "findings": []}
+
+
+def add_exec_plugin(latest: dict[str, Any]) -> None:
+    provider = json.loads(json.dumps(latest["resources"][1]))
+    provider["urn"] += "2"
+    provider["inputs"]["kubeconfig"] = '{"users": [{"user": {"exec": {"command": "sh"}}}]}'
+    latest["resources"].append(provider)
+
+
+def test_a_state_that_was_tampered_with_is_found_shown_and_started_anew(
+    backend: Backend, cluster: Cluster, dmctl: Callable[..., Answer]
+) -> None:
+    backend.make(FRAUD)
+    cluster.declare(FRAUD)
+    stack = names.stack(FRAUD)
+    backend.alter(FRAUD, add_exec_plugin)
+    stored = backend.get(f"{STATES}/{stack}.json.gz")
+    (finding,) = dmctl("check", "-o", "json").json["findings"]
+    assert (finding["code"], finding["urn"]) == ("Tampered", None)
+    assert "provider" in finding["message"]
+    exported = dmctl("export", stack, "--file", "suspect.json")
+    assert exported.code == 0
+    assert "exec" in Path("suspect.json").read_text()
+    refused = dmctl("restore", stack, "suspect.json", "-o", "json")
+    assert (refused.code, found(refused)) == (1, [(stack, "Tampered")])
+    repaired = dmctl("repair", stack, "-o", "json")
+    assert (repaired.code, changed(repaired)) == (0, [(stack, "StartAnew")])
+    assert Path(f"{stack}.json.gz.unreadable").read_bytes() == stored
+    assert dmctl("check", "-o", "json").json == {"checked": 1, "findings": []}
+
+
+@only_a_directory
+def test_a_backend_that_is_laid_out_otherwise_is_shown_to_nobody(
+    backend: Backend, cluster: Cluster, dmctl: Callable[..., Answer]
+) -> None:
+    backend.make(FRAUD)
+    cluster.declare(FRAUD)
+    backend.put(".pulumi/meta.yaml", b"version: 0\n")
+    for command in (("check",), ("repair", names.stack(FRAUD))):
+        refused = dmctl(*command)
+        assert refused.code == 3
+        assert ".pulumi/meta.yaml has to say `version: 1`" in refused.err
 
 
 @only_a_directory

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.driver.deployment import EMPTY, Deployment, PendingOperation, parse_deployment, without
+from reconciler.driver.deployment import Deployment, PendingOperation, parse_deployment, without
 from reconciler.driver.errors import DeploymentInvalidError
 
 ROOT = {"urn": "urn:root", "type": "pulumi:pulumi:Stack"}
@@ -60,10 +60,6 @@ def test_resources_and_what_is_pending_are_read() -> None:
 def test_what_is_no_state_is_refused_and_the_place_named(data: bytes, message: str) -> None:
     with pytest.raises(DeploymentInvalidError, match=message):
         parse_deployment(data)
-
-
-def test_an_empty_state_can_be_read_back() -> None:
-    assert parse_deployment(json.dumps(EMPTY.document).encode()).resources == ()
 
 
 @given(st.data())
