@@ -28,14 +28,17 @@ def refusal(files: BackendFiles, settings: DriverSettings, stack: str) -> Failur
     try:
         problem = found_tampering(files, settings.project, stack, settings.state_rules)
     except BackendLayoutError as error:
-        return _tampered(str(error))
+        return _tampered(stack, str(error))
     except CheckpointInvalidError as error:
         return Failure(reason=FailureReason.STATE_CORRUPT, message=f"the state cannot be read: {error}")
-    return None if problem is None else _tampered(f"{problem}; see `dmctl state check {stack}`")
+    return None if problem is None else _tampered(stack, problem)
 
 
-def _tampered(problem: str) -> Failure:
-    message = f"nothing was run, since the stack's state was not written by the reconciler: {problem}"
+def _tampered(stack: str, problem: str) -> Failure:
+    message = (
+        f"nothing was run, since the stack's state was not written by the reconciler: {problem};"
+        f" see `dmctl state check {stack}`"
+    )
     return Failure(reason=FailureReason.STATE_TAMPERED, message=message)
 
 

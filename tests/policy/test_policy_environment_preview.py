@@ -30,8 +30,14 @@ NOWHERE = {
 Preview = Callable[[Any], str]
 
 
+@pytest.fixture(params=["policy", "policy/decisionmodel-policy"], ids=["by the language host", "as a program"])
+def pack(request: pytest.FixtureRequest) -> Path:
+    """The pack, in the two ways in which docs/policy.md starts it."""
+    return ROOT / str(request.param)
+
+
 @pytest.fixture
-def preview(tmp_path: Path) -> Preview:
+def preview(tmp_path: Path, pack: Path) -> Preview:
     """Preview the stack under a configuration of the rules; returns what the CLI printed."""
     project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text()) | {"main": str(ROOT), "stackConfigDir": "."}
     (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump(project))
@@ -53,8 +59,7 @@ def preview(tmp_path: Path) -> Preview:
 
     def run(document: Any) -> str:
         (tmp_path / "pack.json").write_text(json.dumps(read_configuration(document).for_pack()))
-        pack = str(ROOT / "policy" / "decisionmodel-policy")
-        arguments = ("--stack", STACK, "--policy-pack", pack, "--policy-pack-config", "pack.json")
+        arguments = ("--stack", STACK, "--policy-pack", str(pack), "--policy-pack-config", "pack.json")
         return run_pulumi(tmp_path, environment, "preview", *arguments, timeout=300)
 
     return run

@@ -11,7 +11,7 @@ import os
 import runpy
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]  # ships no annotations, and no stubs are locked
 from pulumi.automation._server import LanguageServer
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc
+
+from tools.language_host.plugins import PluginProcess, Said
 
 _WORKERS = 4
 # A stack's whole configuration and every message about it has to fit.
@@ -55,6 +57,29 @@ class LocalProgramServer(LanguageServer):
             sys.path.insert(0, str(directory))
         self.program = lambda: _run(directory)
         return super().Run(request, context)  # type: ignore[no-untyped-call]  # the SDK leaves it unannotated
+
+    def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:  # noqa: N802  # the protocol's signature
+        """Run a plug-in that lies in a directory, and pass on what it writes until it ends, or nobody listens."""
+        plugin = PluginProcess(
+            Path(request.info.program_directory), request.args, dict(_variables(request.env)), Path(request.pwd)
+        )
+        if not context.add_callback(plugin.end):
+            plugin.end()
+        for said in plugin.output():
+            yield _response(said)
+        yield language_pb2.RunPluginResponse(exitcode=plugin.exit_code())
+
+
+def _response(said: Said) -> Any:
+    if said.stream == "stderr":
+        return language_pb2.RunPluginResponse(stderr=said.content)
+    return language_pb2.RunPluginResponse(stdout=said.content)
+
+
+def _variables(assignments: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for assignment in assignments:
+        name, _, value = assignment.partition("=")
+        yield name, value
 
 
 def _run(directory: Path) -> None:
