@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
 from cli.errors import InputError
 from reconciler.kernel.kubeconfig import kubeconfig_file
 from reconciler.kernel.resources import KubernetesObject, Resource
+
+if TYPE_CHECKING:
+    import httpx2
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -41,10 +44,11 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """An open connection, and the namespace of its context."""
+    """An open connection, the namespace of its context, and the HTTP client for what is no object."""
 
     reader: Reader
     namespace: str
+    api: httpx2.AsyncClient
 
 
 def cluster_options(command: Command) -> Command:
@@ -72,8 +76,9 @@ async def open_cluster(options: ClusterOptions) -> AsyncIterator[Cluster]:
 
     try:
         configuration = load_configuration(kubeconfig_file(options.kubeconfig), options.context)
+        api = open_api_client(configuration, _USER_AGENT)
         client = KubernetesClient(
-            open_api_client(configuration, _USER_AGENT),
+            api,
             open_watch_client(configuration, _USER_AGENT),
             field_manager=_USER_AGENT,
         )
@@ -81,6 +86,6 @@ async def open_cluster(options: ClusterOptions) -> AsyncIterator[Cluster]:
         next_step = "Name a kubeconfig with --kubeconfig and a context of it with --context."
         raise InputError(str(error), next_step) from error
     try:
-        yield Cluster(client, configuration.namespace)
+        yield Cluster(client, configuration.namespace, api)
     finally:
         await client.close()

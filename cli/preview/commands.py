@@ -45,7 +45,7 @@ def preview(  # noqa: PLR0913 - the options of the command line
     """
     # The rollout's decisions bring the Pulumi SDK with them, a second that no other command waits for.
     from cli.preview.documents import REPORTS  # noqa: PLC0415
-    from cli.preview.environments import default_settings, read_environment  # noqa: PLC0415
+    from cli.preview.environments import read_environment  # noqa: PLC0415
     from cli.preview.reading import Question  # noqa: PLC0415
     from cli.preview.reading import preview as previewed  # noqa: PLC0415
     from cli.preview.wording import exit_code  # noqa: PLC0415
@@ -57,7 +57,7 @@ def preview(  # noqa: PLR0913 - the options of the command line
     own = () if environment is None or files else environment.files()
     question = Question(
         read=read_manifests(files or own, stdin),
-        settings=default_settings() if environment is None else environment.settings,
+        settings=None if environment is None else environment.settings,
         policy=environment.policy if environment else read_policy_file(policy_config, None, stdin, "--stack"),
         watched=() if environment is None else environment.watched,
         cluster=None if offline else ClusterOptions(kubeconfig=kubeconfig, context=context),

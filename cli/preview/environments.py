@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -22,6 +22,7 @@ from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.proxy import ProxySettings, inherited_proxy
 from reconciler.options import controller_settings, declared
 from reconciler.policy_file import enforced, read_policy, unenforced
+from reconciler.watched_namespaces import parse_namespaces
 
 _PROJECT_FILE: Final = "Pulumi.yaml"
 _STACKS: Final = "stacks"
@@ -57,7 +58,7 @@ class PreviewedEnvironment:
 
 def default_settings() -> ControllerSettings:
     """Return the settings of a reconciler that was told nothing."""
-    return _settings((), {}, ProxySettings())
+    return settings_of((), {}, ProxySettings())
 
 
 def read_environment(stack: str, policy_file: str | None, stdin: BinaryIO) -> PreviewedEnvironment:
@@ -129,20 +130,38 @@ def _of(configuration: PlatformConfiguration) -> ControllerSettings:
     proxy = configuration.proxy
     variables = {"HTTP_PROXY": proxy.http_proxy, "HTTPS_PROXY": proxy.https_proxy, "NO_PROXY": proxy.no_proxy}
     inherited = ProxySettings() if proxy.existing_secret else inherited_proxy(variables)
-    return _settings(configuration.manager.arguments(), configuration.environment, inherited)
+    return settings_of(configuration.manager.arguments(), configuration.environment, inherited)
 
 
-def _settings(
-    arguments: list[str] | tuple[str, ...], environment: Mapping[str, str], proxy: ProxySettings
+def settings_of(
+    arguments: Sequence[str], environment: Mapping[str, str], proxy: ProxySettings, *, without: Sequence[str] = ()
 ) -> ControllerSettings:
     """Read the flags as the reconciler does, but never from the variables of whoever asks for a preview.
+
+    Args:
+        arguments: The reconciler's.
+        environment: The variables of its container.
+        proxy: What it lets prefetch Jobs inherit.
+        without: Flags that are taken as not given.
 
     Raises:
         click.UsageError: A flag cannot be used.
     """
     explicit = [f"{flag}={environment.get(variable, '')}" for flag, variable in _FROM_ENVIRONMENT.items()]
-    flags: dict[str, Any] = _command().make_context("reconciler", [*explicit, *arguments]).params
-    return controller_settings(flags, proxy)
+    return controller_settings({**_flags([*explicit, *arguments]), **dict.fromkeys(without)}, proxy)
+
+
+def watched_of(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the namespaces that a reconciler with these flags looks after; none for all.
+
+    Raises:
+        click.UsageError: A flag cannot be used.
+    """
+    return parse_namespaces(_flags(arguments)["watch_namespaces"])
+
+
+def _flags(arguments: Sequence[str]) -> dict[str, Any]:
+    return _command().make_context("reconciler", [*arguments]).params
 
 
 def _command() -> click.Command:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+import click
+import httpx2
 from pydantic import ValidationError
 
 from api.decisionmodel import DecisionModel
@@ -18,8 +20,11 @@ from cli.forecast import Forecast, Outcome, Refused
 from cli.manifests.sources import Manifests, SourcedManifest
 from cli.policy.offline import rendered_objects
 from cli.policy.verdict import LocatedFinding, judge
+from cli.preview.environments import default_settings
+from cli.preview.live import LiveReconciler, live_reconciler
 from cli.preview.observing import ConfigMaps, Sources, foresee
 from cli.preview.registries import Registries
+from cli.texts import printable
 from components.environment import unwatched
 from policy import Configuration, Level
 from policy.navigation import at, text
@@ -43,7 +48,7 @@ class Question:
 
     Attributes:
         read: The manifests.
-        settings: The reconciler that would act on them.
+        settings: The reconciler that would act on them; None for the cluster's own, or the defaults of one.
         policy: The rules that they are judged by.
         cluster: Where they would be applied; None to ask nobody.
         now: The time, which deadlines of rollouts under way are held against.
@@ -52,7 +57,7 @@ class Question:
     """
 
     read: Manifests
-    settings: ControllerSettings
+    settings: ControllerSettings | None
     policy: Configuration
     cluster: ClusterOptions | None
     now: datetime
@@ -101,11 +106,13 @@ async def preview(question: Question) -> tuple[ModelPreview, ...]:
         if question.cluster is not None:
             cluster = await stack.enter_async_context(open_cluster(question.cluster))
             reader, namespace = cluster.reader, question.namespace or cluster.namespace
-            registries = _registries(question.settings.registries)
+            if question.settings is None:
+                question = _with(question, await live_reconciler(cluster.reader))
+            registries = _registries((question.settings or default_settings()).registries, cluster.api)
             stack.push_async_callback(registries.close)
         placed = replace(question, read=_placed(question.read, namespace))
         sources = Sources(
-            settings=question.settings,
+            settings=question.settings or default_settings(),
             now=question.now.replace(microsecond=0),
             reader=reader,
             registries=registries,
@@ -119,9 +126,19 @@ async def preview(question: Question) -> tuple[ModelPreview, ...]:
             ) from error
 
 
-def _registries(policy: RegistryPolicy) -> Registries:
+def _with(question: Question, live: LiveReconciler | str) -> Question:
+    """Return the question about the cluster's own reconciler, and say what is supposed where that cannot be told."""
+    if isinstance(live, str):
+        click.echo(printable(f"{live}; the reconciler's defaults are supposed, --stack names an environment"), err=True)
+        return question
+    if live.enforces_rules:
+        click.echo("the reconciler has policy rules of its own; --stack or --policy-config names them here", err=True)
+    return replace(question, settings=live.settings, watched=live.watched)
+
+
+def _registries(policy: RegistryPolicy, api: httpx2.AsyncClient) -> Registries:
     try:
-        return Registries(policy)
+        return Registries(policy, api)
     except EngineError as error:
         raise InputError(f"{error}.", "A preview has to ask registries; --offline predicts without them.") from None
 

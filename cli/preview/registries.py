@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
+import httpx2
+
+from cli.preview.service_proxy import by_service_proxy
 from cli.preview.waiting import telling
 from reconciler.engine.errors import EngineError, TagNotFound
 from reconciler.engine.names import ModelName
@@ -13,11 +18,16 @@ Answer = ResolvedManifest | TagMissing | ResolutionFailed
 
 
 class Registries:
-    """Remembers what was answered, so that models with one tag cost one request."""
+    """Remembers what was answered, so that models with one tag cost one request.
 
-    def __init__(self, policy: RegistryPolicy) -> None:
+    Args:
+        policy: Those that may be asked.
+        api: A client of the cluster's API server, through which those inside the cluster are asked.
+    """
+
+    def __init__(self, policy: RegistryPolicy, api: httpx2.AsyncClient) -> None:
         self._policy = policy
-        self._client = RegistryClient(policy)
+        self._client = RegistryClient(policy, route=functools.partial(by_service_proxy, api))
         self._answers: dict[ModelName, Answer] = {}
 
     async def close(self) -> None:

@@ -67,13 +67,14 @@ class RegistryClient:
         observe: Called once per `resolve` that reached the network, with its duration in seconds.
         sleep: Waits between attempts.
         clock: Seconds of a clock that never goes back.
+        route: Puts another client in the place of the one that goes straight to a registry.
 
     Raises:
         ProxyUnusable: The environment names a proxy that the HTTP client cannot use.
         TrustUnusable: The environment names certificate authorities that cannot be read.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it does its work with
         self,
         policy: RegistryPolicy,
         *,
@@ -81,6 +82,7 @@ class RegistryClient:
         observe: Callable[[float], None] = lambda _seconds: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
+        route: Callable[[httpx2.AsyncClient], httpx2.AsyncClient] = lambda client: client,
     ) -> None:
         self._policy = policy
         self._attempt_seconds = attempt_seconds
@@ -88,7 +90,7 @@ class RegistryClient:
         self._sleep = sleep
         self._clock = clock
         try:
-            self._http = open_client(timeout=_TIMEOUTS, limits=_LIMITS, trust_env=True)
+            self._http = route(open_client(timeout=_TIMEOUTS, limits=_LIMITS, trust_env=True))
         except (ImportError, ValueError, httpx2.InvalidURL):
             raise ProxyUnusable from None
         except OSError as error:

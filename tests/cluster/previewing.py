@@ -42,18 +42,15 @@ class Dmctl:
     directory: Path
     proxy_port: int
 
-    def preview(self, kubeconfig: Path, manifests: Iterable[Object]) -> Told:
-        """Preview manifests with the rights of a kubeconfig."""
+    def preview(self, kubeconfig: Path, manifests: Iterable[Object], stack: str | None = "dev") -> Told:
+        """Preview manifests with the rights of a kubeconfig; without a stack, nor a way around, by these alone."""
         (self.directory / "models.yaml").write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
-        options = ("--stack", "dev", "--kubeconfig", str(kubeconfig), "-o", "json")
+        options = ("--kubeconfig", str(kubeconfig), "-o", "json", *(("--stack", stack) if stack else ()))
+        proxied = {"HTTP_PROXY": f"http://127.0.0.1:{self.proxy_port}"} if stack else {}
         done = subprocess.run(
             [sys.executable, "-m", "cli", "preview", *options, "models.yaml"],
             cwd=self.directory,
-            env={
-                "PATH": os.environ["PATH"],
-                "PYTHONPATH": str(ROOT),
-                "HTTP_PROXY": f"http://127.0.0.1:{self.proxy_port}",
-            },
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **proxied},
             capture_output=True,
             text=True,
             timeout=60,

@@ -20,7 +20,7 @@ from tests.cli.preview.happenings import predicted_in_json
 from tests.cluster.batches import Batch, Row, Stage
 from tests.cluster.flags import restarted_with
 from tests.cluster.observing import Bench, decision_model
-from tests.cluster.previewing import Told, View, look, write_reader_kubeconfig
+from tests.cluster.previewing import Dmctl, Told, View, look, write_reader_kubeconfig
 from tools.cluster.layout import STORAGE_CLASS
 from tools.demo import port_forward
 from tools.deploy import PulumiStack
@@ -293,3 +293,14 @@ def test_a_preview_only_reads_and_asks_for_a_tag_once(
 def test_the_documented_rights_suffice(request: pytest.FixtureRequest, batch: str) -> None:
     seen: Batch = request.getfixturevalue(batch)
     assert seen.told_reader == seen.told
+
+
+def test_without_a_stack_the_live_reconciler_and_the_registry_inside_are_asked(stage: Stage) -> None:
+    """From outside the cluster, where the registry's name means nothing, and by an account that may use the proxy."""
+    bench = stage.bench
+    dmctl = Dmctl(directory=stage.directory, proxy_port=0)
+    told = dmctl.preview(bench.kubectl.kubeconfig, [stage.manifest("inside", SERVING)], stack=None)
+    assert told.code == 1
+    after = told.models["inside"]["after"]
+    assert after["digest"] == json.loads(bench.registry("GET", "/tags"))["library/laya:en"]
+    assert told.models["inside"]["downloadBytes"]

@@ -44,11 +44,11 @@ class Asked:
         body = {"model": "laya:en", **spec}
         return {"apiVersion": "decisionmodel.io/v1alpha1", "kind": KIND, "metadata": metadata, "spec": body}
 
-    async def preview(self, *documents: Any) -> tuple[ModelPreview, ...]:
-        """Preview documents."""
+    async def preview(self, *documents: Any, knows_settings: bool = True) -> tuple[ModelPreview, ...]:
+        """Preview documents; the settings are those of the bed, or what the cluster says of its reconciler."""
         question = Question(
             read=read_manifests(["-"], io.BytesIO(yaml.dump_all(documents, Dumper=yaml.CSafeDumper).encode())),
-            settings=self.bed.options.controller,
+            settings=self.bed.options.controller if knows_settings else None,
             policy=self.policy,
             now=self.bed.clock.now(),
             cluster=ClusterOptions(kubeconfig=str(self.bed.kubeconfig)),
