@@ -19,6 +19,7 @@ METRICS_PORT_NAME: Final = "metrics"
 _ENGINE_HOME = "/opt/pulumi"
 _STATE_DIRECTORY = "/var/lib/decisionmodel/state"
 _WORK_DIRECTORY = "/var/lib/decisionmodel/work"
+_CREDENTIALS_DIRECTORY = "/etc/decisionmodel/state-credentials"
 _CERTIFICATE_DIRECTORY = "/etc/decisionmodel/metrics-certificate"
 # Where every client looks for it; the kubelet renews the token, and clients read it again when it is refused.
 _TOKEN_DIRECTORY = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # a path
@@ -148,11 +149,14 @@ def _proxy_variables(configuration: PlatformConfiguration) -> dict[str, Mapping[
 def _s3_variables(s3: S3State | None) -> dict[str, Mapping[str, Any]]:
     if s3 is None or s3.credentials_secret is None:
         return {}
-    secret = s3.credentials_secret
-    return {
-        **{name: _from_secret(secret, name) for name in _REQUIRED_S3_KEYS},
-        **{name: _from_secret(secret, name, optional=True) for name in _OPTIONAL_S3_KEYS},
-    }
+    return {"DECISIONMODEL_STATE_CREDENTIALS": {"value": _CREDENTIALS_DIRECTORY}}
+
+
+def _credentials_volume(secret: str) -> JsonObject:
+    """Return the bucket's credentials as files: unlike variables they follow a rotation."""
+    required = {"name": secret, "items": [{"key": key, "path": key} for key in _REQUIRED_S3_KEYS]}
+    optional = {"name": secret, "optional": True, "items": [{"key": key, "path": key} for key in _OPTIONAL_S3_KEYS]}
+    return {"name": "state-credentials", "projected": {"sources": [{"secret": required}, {"secret": optional}]}}
 
 
 def _from_secret(secret: str, key: str, *, optional: bool = False) -> dict[str, Any]:
@@ -169,6 +173,7 @@ def _ports(configuration: PlatformConfiguration) -> list[JsonObject]:
 def _mounts(configuration: PlatformConfiguration) -> list[JsonObject]:
     state = [] if configuration.state.s3 else [{"name": "state", "mountPath": _STATE_DIRECTORY}]
     certificate = {"name": "metrics-certificate", "mountPath": _CERTIFICATE_DIRECTORY, "readOnly": True}
+    credentials = {"name": "state-credentials", "mountPath": _CREDENTIALS_DIRECTORY, "readOnly": True}
     return [
         *state,
         {"name": "work", "mountPath": _WORK_DIRECTORY, "subPath": "work"},
@@ -176,6 +181,7 @@ def _mounts(configuration: PlatformConfiguration) -> list[JsonObject]:
         {"name": "work", "mountPath": f"{_ENGINE_HOME}/workspaces", "subPath": "workspaces"},
         {"name": "token", "mountPath": _TOKEN_DIRECTORY, "readOnly": True},
         *([certificate] if configuration.metrics.certificate_secret else []),
+        *([credentials] if configuration.state.s3 and configuration.state.s3.credentials_secret else []),
     ]
 
 
@@ -187,6 +193,8 @@ def _volumes(configuration: PlatformConfiguration) -> list[JsonObject]:
     if configuration.metrics.certificate_secret:
         secret = {"secretName": configuration.metrics.certificate_secret}
         volumes.append({"name": "metrics-certificate", "secret": secret})
+    if configuration.state.s3 and configuration.state.s3.credentials_secret:
+        volumes.append(_credentials_volume(configuration.state.s3.credentials_secret))
     return volumes
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from reconciler.driver.bucket_credentials import NAMES, current_environment
 from reconciler.driver.errors import BackendFilesError
 
 _CONNECT_SECONDS = 5.0
@@ -69,13 +71,17 @@ class BucketFiles:
     """The files of one bucket below one prefix.
 
     Args:
-        client: An S3 client; used from any thread, one call at a time each.
+        client: Gives an S3 client for the credentials of the moment; used from any thread, one call at a time each.
         address: The bucket.
     """
 
-    def __init__(self, client: Any, address: BucketAddress) -> None:
-        self._client = client
+    def __init__(self, client: Callable[[], Any], address: BucketAddress) -> None:
+        self._current = client
         self._address = address
+
+    @property
+    def _client(self) -> Any:
+        return self._current()
 
     @classmethod
     def at(cls, url: str) -> BucketFiles:
@@ -86,7 +92,9 @@ class BucketFiles:
         """
         address = parse_bucket_url(url)
         with _explained(address):
-            return cls(_client(address), address)
+            clients = _Clients(address)
+            clients()
+            return cls(clients, address)
 
     def names(self, directory: str) -> list[str]:
         """See `BackendFiles`."""
@@ -122,9 +130,26 @@ class BucketFiles:
                 self._client.delete_object(Bucket=self._address.bucket, Key=self._address.prefix + path)
 
 
-def _client(address: BucketAddress) -> Any:
+class _Clients:
+    """Gives a client for the credentials of the moment, and the same one until they change."""
+
+    def __init__(self, address: BucketAddress) -> None:
+        self._address = address
+        self._last: tuple[dict[str, str], Any] | None = None
+
+    def __call__(self) -> Any:
+        environment = current_environment(os.environ)
+        given = {name: environment[name] for name in NAMES if name in environment}
+        if self._last is None or self._last[0] != given:
+            self._last = (given, _client(self._address, given))
+        return self._last[1]
+
+
+def _client(address: BucketAddress, given: Mapping[str, str]) -> Any:
     return boto3.client(
         "s3",
+        # None of them lets the SDK look where the cloud leaves credentials.
+        **{f"aws_{name.removeprefix('AWS_').lower()}": value for name, value in given.items()},
         region_name=address.region,
         endpoint_url=address.endpoint,
         config=Config(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from reconciler.driver import command, housekeeping, lock_owners, state_reading
 from reconciler.driver.backend_files import BackendFiles
+from reconciler.driver.bucket_credentials import current_environment
 from reconciler.driver.classification import EXIT_STACK_NOT_FOUND, classify, has_pending_operations
 from reconciler.driver.cli_process import CliRun, Ending, Limits, run_cli
 from reconciler.driver.errors import BackendFilesError, WorkerLostError
@@ -197,7 +198,7 @@ class Execution:
     async def _run(self, arguments: list[str]) -> CliRun:
         return await run_cli(
             command.command_line(self._settings, arguments),
-            environment=command.cli_environment(self._settings, os.environ, self._temporary),
+            environment=command.cli_environment(self._settings, current_environment(os.environ), self._temporary),
             directory=self._settings.project_directory,
             limits=self._limits,
         )

@@ -20,7 +20,8 @@ class DriverSettings:
     Attributes:
         pulumi: The CLI executable.
         pulumi_home: Holds `plugins/`; may be read-only but for `workspaces/` and (to keep logs) `logs/`.
-        backend_url: `file://…` or `s3://…`; credentials come from the environment, never from here.
+        backend_url: `file://…` or `s3://…`; credentials come from the environment, or from the
+            Secret's directory that it names (`bucket_credentials`), never from here.
         work_directory: Writable, for this driver alone. Its content may vanish between restarts.
         workers: Operations at once. More than cores only adds latency (0.25 GiB each while running).
         passphrase_file: File with the state's passphrase. None: the empty passphrase, right as long as the state

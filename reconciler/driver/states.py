@@ -20,6 +20,7 @@ import msgspec
 from reconciler.driver import backend_layout as layout
 from reconciler.driver import command, housekeeping, state_reading
 from reconciler.driver.backend_files import open_files
+from reconciler.driver.bucket_credentials import current_environment
 from reconciler.driver.classification import classify
 from reconciler.driver.cli_process import CliRun, Limits, Stop, run_cli, run_or_stop
 from reconciler.driver.deployment import Deployment, parse_deployment
@@ -256,7 +257,9 @@ class States:
         running = asyncio.create_task(
             run_cli(
                 command.command_line(self._settings, arguments),
-                environment=command.cli_environment(self._settings, os.environ, self._settings.temporary_directory),
+                environment=command.cli_environment(
+                    self._settings, current_environment(os.environ), self._settings.temporary_directory
+                ),
                 directory=self._settings.project_directory,
                 limits=limits,
             )

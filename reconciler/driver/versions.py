@@ -6,6 +6,7 @@ import asyncio
 import os
 from importlib.metadata import PackageNotFoundError, version
 
+from reconciler.driver.bucket_credentials import current_environment
 from reconciler.driver.command import cli_environment
 from reconciler.driver.errors import IncompatibleToolError
 from reconciler.driver.settings import DriverSettings
@@ -79,7 +80,7 @@ async def _cli_version(settings: DriverSettings) -> str:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env=cli_environment(settings, os.environ, settings.temporary_directory),
+            env=cli_environment(settings, current_environment(os.environ), settings.temporary_directory),
             start_new_session=True,
         )
     except OSError as error:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import re
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from moto.server import ThreadedMotoServer
+from werkzeug.serving import make_server
 
 from reconciler.driver import backend_layout as layout
 from reconciler.driver import housekeeping
 from reconciler.driver.backend_files import BackendFiles, open_files
+from reconciler.driver.bucket_credentials import DIRECTORY_VARIABLE, current_environment
 from reconciler.driver.bucket_files import BucketAddress, parse_bucket_url
+from reconciler.driver.command import cli_environment
 from reconciler.driver.errors import BackendFilesError
+from reconciler.driver.settings import DriverSettings
 
 PROJECT, STACK = "decisionmodel", "shop.fraud.1a2b3c4d"
 HISTORY = layout.history_directory(PROJECT, STACK)
@@ -51,10 +59,16 @@ def directory_backend(root: Path) -> tuple[BackendFiles, Put]:
     return open_files(f"file://{root}"), put
 
 
-def bucket_backend(endpoint: str, folder: str) -> tuple[BackendFiles, Put]:
+def bucket_backend(endpoint: str, folder: str, signed_by: str = "test") -> tuple[BackendFiles, Put]:
     name = f"bucket-{next(_numbers)}"
     urllib.request.urlopen(urllib.request.Request(f"http://{endpoint}/{name}", method="PUT")).close()
-    client = boto3.client("s3", endpoint_url=f"http://{endpoint}", region_name="us-east-1")
+    client = boto3.client(
+        "s3",
+        endpoint_url=f"http://{endpoint}",
+        region_name="us-east-1",
+        aws_access_key_id=signed_by,
+        aws_secret_access_key="test",
+    )
 
     def put(path: str) -> None:
         client.put_object(Bucket=name, Key=f"{folder}/{path}".lstrip("/"), Body=path.encode())
@@ -156,3 +170,76 @@ def test_other_backends_are_refused_without_repeating_what_may_be_secret() -> No
 )
 def test_a_bucket_is_addressed_as_the_cli_addresses_it(url: str, address: BucketAddress) -> None:
     assert parse_bucket_url(url) == address
+
+
+class Locksmith:
+    """A bucket's server that admits one key at a time, as the SDKs sign with it, and what it refused."""
+
+    def __init__(self) -> None:
+        self.admits = "first"
+        self.refused: list[str] = []
+        self._bucket = DomainDispatcherApplication(create_backend_app)
+
+    def __call__(self, environ: dict[str, Any], respond: Any) -> Any:
+        signed = re.search(r"Credential=([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
+        if signed and signed[1] != self.admits:
+            self.refused.append(signed[1])
+            respond("403 Forbidden", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>InvalidAccessKeyId</Code><Message>no such key</Message></Error>"]
+        return self._bucket(environ, respond)
+
+
+@pytest.fixture
+def locksmith() -> Iterator[tuple[Locksmith, str]]:
+    application = Locksmith()
+    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield application, f"127.0.0.1:{server.port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def swap(directory: Path, version: str, **keys: str) -> None:
+    """Put a Secret's keys into a mounted directory as the kubelet does: all at once, behind one link."""
+    (directory / version).mkdir(parents=True)
+    for name, value in keys.items():
+        (directory / version / name).write_text(value)
+        if not (directory / name).is_symlink():
+            (directory / name).symlink_to(f"..data/{name}")
+    (directory / "new").symlink_to(version)
+    (directory / "new").rename(directory / "..data")
+
+
+def test_rotated_credentials_of_a_bucket_count_at_the_next_look(
+    locksmith: tuple[Locksmith, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, endpoint = locksmith
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of the container's start")
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    swap(tmp_path, "v1", AWS_ACCESS_KEY_ID="first", AWS_SECRET_ACCESS_KEY="a\n", AWS_SESSION_TOKEN="t")
+    files, put = bucket_backend(endpoint, "", signed_by="first")
+    put("place/file")
+    assert files.names("place") == ["file"]
+
+    server.admits = "second"
+    with pytest.raises(BackendFilesError, match="InvalidAccessKeyId"):
+        files.names("place")
+    swap(tmp_path, "v2", AWS_ACCESS_KEY_ID="second", AWS_SECRET_ACCESS_KEY="b")
+    assert files.names("place") == ["file"]
+    assert set(server.refused) == {"first"}
+
+
+def test_the_engine_gets_the_credentials_of_the_moment_and_none_of_the_start(tmp_path: Path) -> None:
+    ambient = {"AWS_ACCESS_KEY_ID": "old", "AWS_SESSION_TOKEN": "old", "HOME": "/", DIRECTORY_VARIABLE: str(tmp_path)}
+    swap(tmp_path, "v1", AWS_ACCESS_KEY_ID="first", AWS_SECRET_ACCESS_KEY="a\n")
+    settings = DriverSettings(
+        pulumi=Path("pulumi"), pulumi_home=tmp_path, backend_url="s3://states", work_directory=tmp_path
+    )
+    given = cli_environment(settings, current_environment(ambient), tmp_path)
+    assert {name: value for name, value in given.items() if name.startswith("AWS_")} == {
+        "AWS_ACCESS_KEY_ID": "first",
+        "AWS_SECRET_ACCESS_KEY": "a",
+    }
+    assert current_environment({"AWS_ACCESS_KEY_ID": "cloud"}) == {"AWS_ACCESS_KEY_ID": "cloud"}
