@@ -20,6 +20,7 @@ import click
 from prometheus_client import CollectorRegistry
 
 from api.keys import LEADER_LEASE, NAME_LABEL, REPORTING_CONTROLLER, STATUS_FIELD_MANAGER
+from reconciler.controller.adoption import Adopter
 from reconciler.controller.evaluation_subject import EVALUATION_TASKS
 from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.evidence import EvidenceKeeper
@@ -165,6 +166,7 @@ class Reconciliation:
             Collaborators(
                 client=self.client,
                 watched=self.watched,
+                adopter=Adopter(self.client, self.watched),
                 gatherer=Gatherer(
                     settings,
                     self.client,

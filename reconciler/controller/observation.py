@@ -73,8 +73,8 @@ def taken_name(found: JsonObject | None, kind: str, owner_uid: str) -> str | Non
         return None
     namespace, name = found["metadata"]["namespace"], name_of(found)
     return (
-        f"{kind} {namespace}/{name} already exists and is not controlled by this DecisionModel;"
-        " rename or remove it, it is never touched"
+        f"{kind} {namespace}/{name} already exists and is not controlled by this DecisionModel; it is never touched:"
+        f" rename it, or if nobody needs it: kubectl delete {kind.lower()} {name} -n {namespace}"
     )
 
 

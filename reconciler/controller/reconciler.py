@@ -17,6 +17,7 @@ from api.keys import PREFETCHED_ANNOTATION, PROMOTE_ANNOTATION
 from api.status import DecisionModelStatus, RevisionStatus
 from components import names
 from components.desired import JsonObject, Owner
+from reconciler.controller.adoption import Adopter
 from reconciler.controller.budget import RolloutBudget
 from reconciler.controller.confirmation import are_there
 from reconciler.controller.declarations import Declarations, Unreadable, oversize_child, told
@@ -62,6 +63,7 @@ class Collaborators:
     client: KubernetesClient
     watched: Watched
     gatherer: Gatherer
+    adopter: Adopter
     resolver: Resolver
     prober: Prober
     stacks: StackConverger
@@ -127,6 +129,8 @@ class Reconciler:
         if isinstance(model, Unreadable):
             self._budget.leave_out(key)
             return await self._tell(key, obj, model)
+        if await self._with.adopter.adopt(owner_of(model)):
+            return CONFLICT_SECONDS
         gathered = await self._with.gatherer.gather(model)
         if not known.is_introduced:  # a steady model writes no status, from which its metrics would follow
             self._with.metrics.describe(key, model.status)
@@ -397,6 +401,7 @@ class Reconciler:
         self._declarations.forget(key)
         self._with.metrics.forget(key)
         self._with.seeds.forget(uid)
+        self._with.adopter.forget(key)
         self._with.grower.forget_others({object_uid(claim) for claim in self._with.watched.children[CLAIMS]})
         self._with.stacks.forget(key, uid)
 

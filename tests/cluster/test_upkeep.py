@@ -22,6 +22,7 @@ side_by_side = SideBySide()
 OPENED = {"decisionmodel.io/api-key": "true"}
 KEYED = {"apiKeySecretRef": {"name": "key", "key": "value"}}
 FIRST_KEY, SECOND_KEY = "key-before-the-rotation", "key-after-the-rotation"
+PROMOTE = "decisionmodel.io/promote"
 MARK = "decisionmodel.io/store-recovering"
 BROKEN = {"model": "laya:en-worse", "digest": "0" * 64}
 SLOW = {"kind": "stall", "after_bytes": 1, "seconds": 15}
@@ -172,6 +173,37 @@ def test_a_manual_rollout_waits_for_a_persons_word(bench: Bench) -> None:
         bench.wait_ready("router")
         wait_until("traffic to move", lambda: bench.selected("router") == candidate, 20)
     assert bench.told("router", "Promoted") == 2
+    wait_until("the approval to be taken out", lambda: PROMOTE not in annotations(bench), 20)
+    # As GitOps puts it back, again and again.
+    bench.annotate("router", PROMOTE, candidate)
+    bench.wait("router", "at rest", lambda dm: dm["status"]["lastApproval"] == candidate)
+    written = bench.model("router")["metadata"]["resourceVersion"]
+    bench.wait_ready("router")
+    assert annotations(bench)[PROMOTE] == candidate
+    assert bench.model("router")["metadata"]["resourceVersion"] == written
+
+
+def annotations(bench: Bench) -> dict[str, str]:
+    return dict(bench.model("router")["metadata"].get("annotations", {}))
+
+
+@side_by_side
+def test_a_model_that_is_deleted_without_its_children_and_made_again_serves_on(bench: Bench) -> None:
+    bench.declare("router")
+    revision = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
+    before = {pod["metadata"]["uid"] for pod in bench.serving_pods("router", revision)}
+    with no_failed_request(bench, "router"):
+        bench.kubectl.run("delete", "dm", "router", "-n", bench.namespace, "--cascade=orphan", "--wait=true")
+        bench.declare("router")
+        owner = bench.wait_ready("router", 120)["metadata"]["uid"]
+        wait_until("the Deployment to be its own", lambda: owners(bench, f"router-{revision}") == [owner], 30)
+    assert {pod["metadata"]["uid"] for pod in bench.serving_pods("router", revision)} == before
+    assert store(bench, revision)["ownerReferences"][0]["uid"] == owner
+
+
+def owners(bench: Bench, deployment: str) -> list[str]:
+    found = bench.kubectl.get("deployment", deployment, bench.namespace) or {"metadata": {}}
+    return [each["uid"] for each in found["metadata"].get("ownerReferences", ())]
 
 
 @side_by_side
