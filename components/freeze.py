@@ -13,7 +13,6 @@ from typing import Any, Final
 from api.errors import InvalidQuantityError
 from api.keys import API_KEY_CHECKSUM_ANNOTATION
 from api.quantity import parse_quantity
-from components import names
 from components.desired import EnvironmentVariable, JsonObject, Placement, Serving, Store
 from components.manifests.co_location import co_location_of, without_co_location
 from components.manifests.deployment import SERVING_CONTAINER
@@ -21,6 +20,9 @@ from components.manifests.pod import unescaped
 
 REGISTRY_VARIABLE: Final = "OLLAYA_REGISTRY"
 """Names a directory of the store, so it stays what it was when the store was filled."""
+
+RESTARTED_AT_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
+"""Set on Pod templates by `kubectl rollout restart`; never the spec's."""
 
 
 def freeze_serving(serving: Serving, live_deployment: JsonObject, *, registry_recorded: bool = False) -> Serving:
@@ -49,12 +51,12 @@ def freeze_template(serving: Serving, live_deployment: JsonObject, *, api_key_ch
     """Return `serving` with the live Pod template as it is, so that only replicas and API key can still change.
 
     For a store that is Terminating, where any Pod replaced now could not mount it again, no checksum is given: then a
-    new key does not replace Pods either. Annotations of other domains stay their writers': what is owned now would have
-    to be removed later.
+    new key does not replace Pods either. Annotations are kept whoever set them, since some may be the spec's: a write
+    that leaves out one of ours would replace Pods, while to own another's beside its writer takes nothing from it.
     """
     template = live_deployment["spec"]["template"]
     metadata = template.get("metadata") or {}
-    annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if names.is_ours(k)}
+    annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != RESTARTED_AT_ANNOTATION}
     if api_key_checksum is not None:
         annotations[API_KEY_CHECKSUM_ANNOTATION] = api_key_checksum
     kept = {"labels": metadata.get("labels") or {}} | ({"annotations": annotations} if annotations else {})

@@ -86,7 +86,7 @@ def test_a_frozen_template_lets_only_the_replicas_change() -> None:
     pod = running["spec"]["template"]
     pod["spec"]["schedulerName"] = "default-scheduler"
     pod["metadata"]["creationTimestamp"] = None
-    pod["metadata"]["annotations"] |= {"kubectl.kubernetes.io/restartedAt": "now", "cattle.io/timestamp": "now"}
+    pod["metadata"]["annotations"] |= {"kubectl.kubernetes.io/restartedAt": "now", "example.com/of-the-spec": "x"}
     changed = replace(SERVING, image="new", replicas=2, resources={}, template_api_key_checksum="bb")
 
     desired = manifest("Deployment", freeze_template(changed, running))
@@ -94,8 +94,9 @@ def test_a_frozen_template_lets_only_the_replicas_change() -> None:
     assert desired.object["spec"]["replicas"] == 2
     template = desired.object["spec"]["template"]
     assert template["spec"] == pod["spec"]
-    # What restarted it is another's note: owning it now would mean removing it later.
-    assert template["metadata"] == {"labels": LABELS, "annotations": {"decisionmodel.io/apikey-checksum": "aa"}}
+    # Left out, an annotation that the spec once asked for would be removed, and the Pods with it.
+    kept = {"decisionmodel.io/apikey-checksum": "aa", "example.com/of-the-spec": "x"}
+    assert template["metadata"] == {"labels": LABELS, "annotations": kept}
     paths = {drift.path for drift in find_drift([desired], [running], OWNER.uid)}
     assert paths == {"spec.replicas", "metadata.annotations[decisionmodel.io/spec-hash]"}
 
