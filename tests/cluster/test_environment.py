@@ -24,6 +24,7 @@ from tools.observer import Asking, condition, wait_until_served
 pytestmark = pytest.mark.cluster
 
 MODEL = "support-router"
+HANDED_OVER = ("--server-side", "--force-conflicts", "--field-manager=decisionmodel-platform")
 DEFINITION = "decisionmodels.decisionmodel.io"
 
 # The status of one scrape, by the token that is read from standard input, from inside the reconciler's Pod.
@@ -291,8 +292,8 @@ def test_an_update_takes_over_what_one_file_installed(
     asking.start()
     try:
         configure(stack, manager__maxConcurrentReconciles=2)
-        # The file has the metrics' default port, and `kubectl apply` would own it beside another.
-        stack.pulumi("config", "rm", "--path", "decisionmodel:manager.metricsBindAddress", f"--stack={stack.stack}")
+        # As documented: else what only the file has, here another port, stays kubectl's beside the environment's.
+        kubectl.run("apply", *HANDED_OVER, "-f", "-", stdin=installed)
         update(stack)
         assert asking.tally()["failed"] == 0
     finally:
@@ -300,3 +301,4 @@ def test_an_update_takes_over_what_one_file_installed(
 
     assert [uid(kubectl, *key) for key in (*kept, ("decisionmodel", MODEL))] == before
     assert "--max-concurrent-reconciles=2" in manager_container(kubectl)["args"]
+    assert [each["containerPort"] for each in manager_container(kubectl)["ports"]] == [8081, 8080]

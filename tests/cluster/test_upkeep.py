@@ -173,17 +173,17 @@ def test_a_manual_rollout_waits_for_a_persons_word(bench: Bench) -> None:
         bench.wait_ready("router")
         wait_until("traffic to move", lambda: bench.selected("router") == candidate, 20)
     assert bench.told("router", "Promoted") == 2
-    wait_until("the approval to be taken out", lambda: PROMOTE not in annotations(bench), 20)
+    wait_until("the approval to be taken out", lambda: PROMOTE not in notes_on(bench), 20)
     # As GitOps puts it back, again and again.
     bench.annotate("router", PROMOTE, candidate)
     bench.wait("router", "at rest", lambda dm: dm["status"]["lastApproval"] == candidate)
     written = bench.model("router")["metadata"]["resourceVersion"]
     bench.wait_ready("router")
-    assert annotations(bench)[PROMOTE] == candidate
+    assert notes_on(bench)[PROMOTE] == candidate
     assert bench.model("router")["metadata"]["resourceVersion"] == written
 
 
-def annotations(bench: Bench) -> dict[str, str]:
+def notes_on(bench: Bench) -> dict[str, str]:
     return dict(bench.model("router")["metadata"].get("annotations", {}))
 
 
