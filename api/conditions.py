@@ -45,6 +45,10 @@ class ConditionType(StrEnum):
     PROMOTED = "Promoted"
     STABILIZING = "Stabilizing"
     RUNTIME_UPDATE_AVAILABLE = "RuntimeUpdateAvailable"
+    RECONCILING = "Reconciling"
+    """The platform is at what the spec asks for, or waits for something to pass (kstatus)."""
+    STALLED = "Stalled"
+    """The platform has given up until somebody changes something (kstatus)."""
 
 
 class Reason(StrEnum):
@@ -94,6 +98,9 @@ class Reason(StrEnum):
     NO_MODEL_READY_PODS = "NoModelReadyPods"
     READY = "Ready"
     RUNTIME_UPDATE_AVAILABLE = "RuntimeUpdateAvailable"
+
+    # Between a new spec and the end of the operation that it needs.
+    APPLYING = "Applying"
 
     # What keeps Pods or a store from coming about, in the words of the component that tells it.
     IMAGE_PULL_BACK_OFF = "ImagePullBackOff"

@@ -70,7 +70,14 @@ def _version() -> dict[str, Any]:
         "name": keys.VERSION,
         "served": True,
         "storage": True,
-        "subresources": {"status": {}},
+        "subresources": {
+            "status": {},
+            "scale": {
+                "specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.replicas.current",
+                "labelSelectorPath": ".status.selector",
+            },
+        },
         "additionalPrinterColumns": [*_COLUMNS, *({**column, "priority": 1} for column in _WIDE_COLUMNS)],
         "schema": {"openAPIV3Schema": _object_schema()},
     }

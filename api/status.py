@@ -101,6 +101,8 @@ class ReplicaStatus(ApiModel):
     """How many should."""
     model_ready: Count
     """How many do, with the model proved to be loaded."""
+    current: Count = 0
+    """How many there are, whether ready or not."""
 
 
 class EvaluationResult(StrEnum):
@@ -217,6 +219,8 @@ class DecisionModelStatus(ApiModel):
     """Attempts to refill a lost store."""
     replicas: ReplicaStatus | None = None
     """How many Pods serve."""
+    selector: Annotated[str, Field(max_length=512)] = ""
+    """The labels of the Pods that are counted, as a selector; for autoscalers."""
     evaluation: EvaluationStatus | None = None
     """The last evaluation."""
     conditions: Annotated[

@@ -15,7 +15,7 @@ import click
 from cli.errors import ExitCode
 from cli.texts import printable
 
-_GROUPS: Final = ("gate", "policy", "preview", "state")
+_GROUPS: Final = ("gate", "policy", "preview", "state", "wait")
 """What is asked after `dmctl`; each is the click command of its name in `cli.<name>.commands`."""
 
 _DEBUG: Final = "DMCTL_DEBUG"
@@ -30,6 +30,7 @@ _HELP: Final = """Answer questions about decision models, before and after they 
   dmctl gate plan --margin 0.02        how many golden items a gate needs
   dmctl gate show support-router       how a model was judged
   dmctl state check --backend URL      whether the engine's states are sound
+  dmctl wait support-router            until it is what its spec asks for
 
 Every command ends with 0 when all is as it should be, with 1 when something is not or would change, with 2 when
 something may not be applied, and with 3 when it cannot tell; its last line says what to do then.

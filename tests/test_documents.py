@@ -15,7 +15,15 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from api.conditions import ConditionType, Phase, Reason
-from api.keys import API_KEY_LABEL, DATASET_LABEL, DOWNLOAD_TOKEN_LABEL, PROMOTE_ANNOTATION, RETRY_ANNOTATION
+from api.keys import (
+    API_KEY_LABEL,
+    DATASET_LABEL,
+    DOWNLOAD_TOKEN_LABEL,
+    GROUP,
+    KIND,
+    PROMOTE_ANNOTATION,
+    RETRY_ANNOTATION,
+)
 from api.rollout import Evaluation, Timeouts
 from api.spec import DecisionModelSpec
 from api.status import EvaluationStatus
@@ -283,3 +291,16 @@ def test_our_own_reasons_exist() -> None:
     for reason, type_ in listed:
         assert reason in set(Reason)
         assert type_ in set(ConditionType)
+
+
+def test_the_health_check_for_argo_cd_reads_conditions_and_phases_that_exist() -> None:
+    waiting = (ROOT / "docs" / "waiting.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```yaml\n(resource\.customizations.*?)```", waiting, re.DOTALL)
+
+    assert f"health.{GROUP}_{KIND}: |" in script
+    assert set(re.findall(r'found\["(\w+)"\]', script)) == {"Reconciling", "Stalled", "Ready"} <= set(ConditionType)
+    assert set(re.findall(r'phase == "(\w+)"', script)) <= set(Phase)
+    assert set(re.findall(r'status = "(\w+)"', script)) == {"Progressing", "Degraded", "Suspended", "Healthy"}
+    # Whatever generation is spoken of, giving up comes before going on, and that before what serves.
+    order = [script.index(each) for each in ("observedGeneration", 'stalled.status == "True"', "reconciling.status")]
+    assert order == sorted(order)

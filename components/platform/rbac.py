@@ -45,11 +45,11 @@ SCRAPE_REVIEW_GRANTS: Final[tuple[_Grant, ...]] = (
 )
 """The same, to ask who a scraper is and what it may get; neither exists in a namespace."""
 
-# What `view`, `edit` and `admin` come to mean for DecisionModels, by the label that adds a role to them.
-_USER_VERBS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "admin": ("admin", ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")),
-    "editor": ("edit", _MANAGED),
-    "viewer": ("view", _WATCHED),
+# What `view`, `edit` and `admin` come to mean for DecisionModels and their scale, by the label that adds to a role.
+_USER_VERBS: Final[Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]]] = {
+    "admin": ("admin", ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"), _CHANGED),
+    "editor": ("edit", _MANAGED, _CHANGED),
+    "viewer": ("view", _WATCHED, ("get",)),
 }
 
 _MANAGER_ROLE: Final = f"{NAME}-manager-role"
@@ -86,9 +86,15 @@ def user_roles() -> list[JsonObject]:
                 None,
                 {**LABELS, f"rbac.authorization.k8s.io/aggregate-to-{aggregate}": "true"},
             ),
-            _rules((((GROUP,), (PLURAL,), verbs), ((GROUP,), (f"{PLURAL}/status",), ("get",)))),
+            _rules(
+                (
+                    ((GROUP,), (PLURAL,), verbs),
+                    ((GROUP,), (f"{PLURAL}/status",), ("get",)),
+                    ((GROUP,), (f"{PLURAL}/scale",), scaling),
+                )
+            ),
         )
-        for user, (aggregate, verbs) in _USER_VERBS.items()
+        for user, (aggregate, verbs, scaling) in _USER_VERBS.items()
     ]
 
 

@@ -1,4 +1,4 @@
-"""Whether an environment's models are ready, as the last step of an update.
+"""Whether models are ready: the last step of an update, and what `dmctl wait` waits for.
 
 The engine could wait by itself (`pulumi.com/waitFor`), but it takes a condition of an earlier generation for an answer,
 does not look when nothing changed, and never says what the condition was (spec pulumi, section 4.1).
@@ -6,20 +6,19 @@ does not look when nothing changed, and never says what the condition was (spec 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from api.conditions import ConditionType, Phase, find_condition
 from api.decisionmodel import DecisionModel
+from api.status import DecisionModelStatus
 from components.desired import JsonObject
 from components.errors import ComponentsError
 
 POLL_SECONDS: Final = 2.0
 
-# A rollout that waits for a person has done all that an update can ask of it.
-_SETTLED: Final = frozenset({Phase.READY, Phase.AWAITING_PROMOTION})
 _REJECTED: Final = frozenset({Phase.FAILED, Phase.ROLLED_BACK})
 
 ReadModel = Callable[[str, str], Awaitable[JsonObject | None]]
@@ -31,11 +30,17 @@ class ModelsNotReadyError(ComponentsError):
 
 
 class Progress(StrEnum):
-    """How far a model is, from the point of view of an update."""
+    """How far a model is, from the point of view of whoever waits for it."""
 
     READY = "ready"
+    AWAITING_APPROVAL = "awaiting approval"
     UNDER_WAY = "under way"
     REJECTED = "rejected"
+    """Nothing more happens until somebody changes something."""
+
+
+# A rollout that waits for a person has done all that an update can ask of it.
+_DONE_FOR_AN_UPDATE: Final = frozenset({Progress.READY, Progress.AWAITING_APPROVAL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +62,31 @@ def judge(live: JsonObject | None) -> Verdict:
     model = DecisionModel.model_validate(live)
     if model.status.observed_generation < (live["metadata"].get("generation") or 0) or model.status.phase is None:
         return _UNSEEN
-    message = _told(model)
-    if model.status.phase in _SETTLED:
-        return Verdict(Progress.READY, message)
-    if model.status.phase in _REJECTED:
-        return Verdict(Progress.REJECTED, message)
-    return Verdict(Progress.UNDER_WAY, message)
+    return Verdict(_progress(model.status), _told(model))
+
+
+def _progress(status: DecisionModelStatus) -> Progress:
+    if status.phase is Phase.AWAITING_PROMOTION:
+        return Progress.AWAITING_APPROVAL
+    if status.phase in _REJECTED or _holds(status, ConditionType.STALLED):
+        return Progress.REJECTED
+    # A reconciler of an earlier version, which this very update may replace, has neither condition.
+    if status.phase is Phase.READY and not _holds(status, ConditionType.RECONCILING):
+        return Progress.READY
+    return Progress.UNDER_WAY
+
+
+def _holds(status: DecisionModelStatus, type_: ConditionType) -> bool:
+    found = find_condition(status.conditions, type_)
+    return found is not None and found.status == "True"
 
 
 def _told(model: DecisionModel) -> str:
     conditions = model.status.conditions
+    for type_ in (ConditionType.STALLED, ConditionType.RECONCILING):
+        course = find_condition(conditions, type_)
+        if course is not None and course.status == "True":
+            return f"{model.status.phase}, {course.reason}: {course.message}"
     # A rejected candidate leaves Ready alone while the stable revision serves; Degraded says what was wrong with it.
     degraded = find_condition(conditions, ConditionType.DEGRADED)
     rejected = model.status.phase in _REJECTED and degraded is not None and degraded.status == "True"
@@ -94,11 +114,19 @@ class Waiting:
 
 
 async def wait_until_ready(models: Iterable[tuple[str, str]], waiting: Waiting, timeout_seconds: float) -> None:
-    """Return once every model, given as namespace and name, is ready.
+    """Return once every model, given as namespace and name, is ready or waits for a person.
 
     Raises:
         ModelsNotReadyError: some were rejected, or were still under way at the end of the time.
     """
+    going_on = frozenset({Progress.UNDER_WAY})
+    _require_ready(await follow(models, waiting, timeout_seconds, going_on), timeout_seconds)
+
+
+async def follow(
+    models: Iterable[tuple[str, str]], waiting: Waiting, timeout_seconds: float, going_on: Collection[Progress]
+) -> dict[tuple[str, str], Verdict]:
+    """Look at models, reporting each change, until none is `going_on` or the time is over; return how far they are."""
     end = waiting.clock() + timeout_seconds
     verdicts: dict[tuple[str, str], Verdict] = {}
     pending = [*models]
@@ -108,16 +136,16 @@ async def wait_until_ready(models: Iterable[tuple[str, str]], waiting: Waiting, 
             if verdicts.get(model) != verdict:
                 waiting.report(_line(model, verdict))
             verdicts[model] = verdict
-        pending = [model for model in pending if verdicts[model].progress is Progress.UNDER_WAY]
+        pending = [model for model in pending if verdicts[model].progress in going_on]
         if pending and waiting.clock() >= end:
             break
         if pending:
             await waiting.sleep(POLL_SECONDS)
-    _require_ready(verdicts, timeout_seconds)
+    return verdicts
 
 
 def _require_ready(verdicts: Mapping[tuple[str, str], Verdict], timeout_seconds: float) -> None:
-    failed = {model: verdict for model, verdict in verdicts.items() if verdict.progress is not Progress.READY}
+    failed = {model: verdict for model, verdict in verdicts.items() if verdict.progress not in _DONE_FOR_AN_UPDATE}
     if failed:
         lines = (_line(model, verdict) for model, verdict in failed.items())
         raise ModelsNotReadyError("\n  ".join([f"not ready within {timeout_seconds:g} s:", *lines]))

@@ -140,6 +140,7 @@ class Gatherer:
             runtime_update=runtime_update(model.status.stable_revision, self._settings),
             rollout_limit=self._settings.max_concurrent_rollouts,
             stack_failure=self._stacks.failure(model),
+            stack_busy=self._stacks.is_busy(model),
         )
         return Gathered(
             facts=facts, children=children, credentials=credentials, manifest=manifest, look_again=read.look_again

@@ -308,6 +308,7 @@ def _serving_facts(deployment: JsonObject | None, every_pod: tuple[JsonObject, .
     return ServingFacts(
         exists=True,
         pods=len(every_pod),
+        current=len(pods),
         model_ready=ready,
         away=max(0, wanted - ready - sum(map(_has_lost_its_proof, pods))),
         held_up=any(map(_finds_no_node, pods)) or is_true(conditions_of(deployment), "ReplicaFailure"),

@@ -94,6 +94,10 @@ class StackConverger:
         memory = self._memories.get(uid, Memory())
         return memory.applied if self._clock() - memory.ended_at < SETTLING_SECONDS else None
 
+    def is_busy(self, model: DecisionModel) -> bool:
+        """Whether an operation for the model is under way, or waits for its turn."""
+        return self._background.running(TaskKey(_key(model), STACK_TASKS, _CONVERGENCE))
+
     async def conflict(self, model: DecisionModel) -> str | None:
         """Look again at the foreign object that blocked the last operation; None when it blocks no more."""
         known = self._conflicts.get(model.metadata.uid)

@@ -13,8 +13,12 @@ from api.conditions import Condition, ConditionType, EventReason, Phase, Reason,
 from api.conditions import set_condition as merge_condition
 from api.keys import RUNTIME_PORT
 from api.status import DecisionModelStatus, RevisionStatus
+from reconciler.rollout import timing
+from reconciler.rollout.course import Progress, course_of
 from reconciler.rollout.decision import Decision, EventNote, ReadyPods, RolloutResult, StackPlan, StoreGrowth
 from reconciler.rollout.facts import Facts
+
+_COURSES = {ConditionType.RECONCILING: Progress.UNDER_WAY, ConditionType.STALLED: Progress.GIVEN_UP}
 
 
 def short(digest: str) -> str:
@@ -112,6 +116,13 @@ class Draft:
             conditions = remove_condition(conditions, type_)
         self.update(conditions=conditions)
 
+    def _describe_course(self) -> Reason:
+        """Set `Reconciling` and `Stalled` from all that was decided; return the reason of both."""
+        course = course_of(self.facts, self.status)
+        for type_, progress in _COURSES.items():
+            self.condition(type_, course.cause.reason, course.cause.message, holds=course.progress is progress)
+        return course.cause.reason
+
     def event(self, reason: EventReason, note: str, *, occasion: str = "") -> None:
         """Say something, once the status that goes with it is persisted."""
         self._events.append(EventNote(reason=reason, note=note, occasion=occasion))
@@ -149,7 +160,9 @@ class Draft:
         evaluate: bool = False,
         requeue_after: float | None = None,
     ) -> Decision:
-        """Close the draft."""
+        """Close the draft: say how far the model is, and look again soon at what a new spec has set going."""
+        if self._describe_course() is Reason.APPLYING and self.facts.is_new_spec:
+            requeue_after = timing.RECHECK_NEW_SPEC
         return Decision(
             status=self.status,
             stack=stack,

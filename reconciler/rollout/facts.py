@@ -99,6 +99,8 @@ class ServingFacts:
     exists: bool = False
     pods: int = 0
     """Pods of the Deployment that run or can, those that are terminating included."""
+    current: int = 0
+    """The same without those that are terminating."""
     model_ready: int = 0
     """Pods whose gate is True and which the kubelet calls Ready, both as read from the API server."""
     rolling: bool = False
@@ -233,6 +235,13 @@ class Facts:
     """A slot for the rollout is reserved."""
     stack_failure: str | None = None
     """Why the stack is not as decided: the last operation failed, or does not last."""
+    stack_busy: bool = False
+    """An operation on the stack is under way."""
+
+    @property
+    def is_new_spec(self) -> bool:
+        """Whether this is the first pass that looks at the spec as it is."""
+        return self.model.status.observed_generation < self.model.metadata.generation
 
     @property
     def stack_trouble(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from api.conditions import ConditionType, Phase, Reason, find_condition
 from api.status import ReplicaStatus, RevisionStatus
+from components import names
 from reconciler.rollout import timing
 from reconciler.rollout.cache_guard import guard_cache
 from reconciler.rollout.decision import Decision, ReadyPods, RevisionPlan, StackPlan
@@ -70,13 +71,18 @@ def _as_it_is(draft: Draft) -> tuple[RevisionPlan, ...]:
 
 def count_none(draft: Draft) -> None:
     """Record that no Pod is model-ready, for there is no revision left."""
-    draft.update(replicas=ReplicaStatus(desired=draft.spec.replicas, model_ready=0))
+    draft.update(replicas=ReplicaStatus(desired=draft.spec.replicas, model_ready=0), selector="")
 
 
 def count_replicas(draft: Draft, revision: RevisionStatus) -> tuple[int, int]:
     """Record and return how many Pods of `revision` are model-ready and how many should be."""
-    ready, desired = draft.facts.of(revision).serving.model_ready, draft.spec.replicas
-    draft.update(replicas=ReplicaStatus(desired=desired, model_ready=ready))
+    serving, desired = draft.facts.of(revision).serving, draft.spec.replicas
+    ready = serving.model_ready
+    labels = names.revision_labels(draft.facts.model.metadata.name, revision.hash)
+    draft.update(
+        replicas=ReplicaStatus(desired=desired, model_ready=ready, current=serving.current),
+        selector=",".join(f"{label}={value}" for label, value in sorted(labels.items())),
+    )
     return ready, desired
 
 

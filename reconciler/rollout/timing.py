@@ -6,6 +6,8 @@ RECHECK_READY = 60.0
 """Re-check of a complete DecisionModel and re-inspection of its gates."""
 RECHECK_PROGRESS = 10.0
 """Waiting for a Job or for Pods; watch events usually come first."""
+RECHECK_NEW_SPEC = 2.0
+"""After the first look at a spec; what it changes beside the revision is with the engine by then."""
 RECHECK_CONFLICT = 30.0
 RECHECK_TERMINATING_STORE = 5.0
 RECHECK_LOST_STORE = 5.0

@@ -44,7 +44,14 @@ def test_names_and_scope() -> None:
         "singular": "decisionmodel",
         "shortNames": ["dm"],
     }
-    assert _version()["subresources"] == {"status": {}}
+    assert _version()["subresources"] == {
+        "status": {},
+        "scale": {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas.current",
+            "labelSelectorPath": ".status.selector",
+        },
+    }
 
 
 def test_columns() -> None:
@@ -110,6 +117,7 @@ def test_status_has_every_field_of_the_contract() -> None:
         "lastRetryToken",
         "storeRecovery",
         "replicas",
+        "selector",
         "evaluation",
         "conditions",
     }

@@ -44,6 +44,6 @@ def test_every_option_says_what_it_is_for(path: tuple[str, ...]) -> None:
 
 def test_the_examples_are_commands(dmctl: Dmctl) -> None:
     examples = re.findall(r"^ +dmctl (\S+)(?: (\w+))?", dmctl("--help").out, re.MULTILINE)
-    assert len(examples) == 5
+    assert len(examples) == 6
     for words in examples:
         assert words in ALL or words[:1] in ALL

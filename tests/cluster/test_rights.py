@@ -65,10 +65,12 @@ NEVER = frozenset[Right]().union(
 )
 MODELS = ("decisionmodels.decisionmodel.io",)
 STATUS = rights(("get",), "decisionmodels/status.decisionmodel.io")
+SCALE = "decisionmodels/scale.decisionmodel.io"
+SCALING = rights(("get", "patch", "update"), SCALE)
 USERS = {
-    "view": rights(READ, *MODELS) | STATUS,
-    "edit": rights(MANAGED, *MODELS) | STATUS,
-    "admin": rights((*MANAGED, "deletecollection"), *MODELS) | STATUS,
+    "view": rights(READ, *MODELS) | STATUS | rights(("get",), SCALE),
+    "edit": rights(MANAGED, *MODELS) | STATUS | SCALING,
+    "admin": rights((*MANAGED, "deletecollection"), *MODELS) | STATUS | SCALING,
     "unbound": frozenset[Right](),
 }
 

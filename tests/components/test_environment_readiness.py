@@ -40,7 +40,7 @@ def live(phase: Phase | None, *conditions: dict[str, str], generation: int = 2, 
         (Phase.CACHING, Progress.UNDER_WAY),
         (Phase.STARTING, Progress.UNDER_WAY),
         (Phase.EVALUATING, Progress.UNDER_WAY),
-        (Phase.AWAITING_PROMOTION, Progress.READY),
+        (Phase.AWAITING_PROMOTION, Progress.AWAITING_APPROVAL),
         (Phase.PROMOTING, Progress.UNDER_WAY),
         (Phase.READY, Progress.READY),
         (Phase.DEGRADED, Progress.UNDER_WAY),
@@ -51,6 +51,31 @@ def live(phase: Phase | None, *conditions: dict[str, str], generation: int = 2, 
 )
 def test_how_far_a_phase_is(phase: Phase | None, progress: Progress) -> None:
     assert judge(live(phase)).progress is progress
+
+
+def course(reconciling: bool, stalled: bool) -> list[dict[str, str]]:
+    status = {True: "True", False: "False"}
+    told = {"reason": "Caching", "message": "the prefetch Job is running"}
+    return [
+        {"type": "Reconciling", "status": status[reconciling], **told},
+        {"type": "Stalled", "status": status[stalled], **told},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reconciling", "stalled", "progress", "message"),
+    [
+        (True, False, Progress.UNDER_WAY, "Ready, Caching: the prefetch Job is running"),
+        (False, True, Progress.REJECTED, "Ready, Caching: the prefetch Job is running"),
+        (False, False, Progress.READY, "Ready, Ready=True Ready: 1 of 1 replicas"),
+    ],
+)
+def test_a_revision_that_serves_is_not_yet_what_the_spec_asks_for(
+    reconciling: bool, stalled: bool, progress: Progress, message: str
+) -> None:
+    verdict = judge(live(Phase.READY, READY, *course(reconciling, stalled)))
+
+    assert (verdict.progress, verdict.message) == (progress, message)
 
 
 @given(phase=st.sampled_from(Phase), generation=st.integers(1, 9), observed=st.integers(0, 9))

@@ -126,19 +126,22 @@ def test_every_binding_is_for_the_reconcilers_account_and_nobody_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "aggregate", "verbs"),
+    ("user", "aggregate", "verbs", "scaling"),
     [
-        ("admin", "admin", [*ALL, "deletecollection"]),
-        ("editor", "edit", ALL),
-        ("viewer", "view", ["get", "list", "watch"]),
+        ("admin", "admin", [*ALL, "deletecollection"], ["get", "patch", "update"]),
+        ("editor", "edit", ALL, ["get", "patch", "update"]),
+        ("viewer", "view", ["get", "list", "watch"], ["get"]),
     ],
 )
-def test_the_clusters_own_roles_extend_to_decision_models(user: str, aggregate: str, verbs: list[str]) -> None:
+def test_the_clusters_own_roles_extend_to_decision_models(
+    user: str, aggregate: str, verbs: list[str], scaling: list[str]
+) -> None:
     role = one("ClusterRole", name=f"{OPERATOR}-decisionmodels-{user}-role")
 
     assert role["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{aggregate}"] == "true"
     assert _permissions(role) == {("decisionmodel.io", "decisionmodels", verb) for verb in verbs} | {
-        ("decisionmodel.io", "decisionmodels/status", "get")
+        ("decisionmodel.io", "decisionmodels/status", "get"),
+        *(("decisionmodel.io", "decisionmodels/scale", verb) for verb in scaling),
     }
 
 

@@ -315,8 +315,8 @@ def test_5_13_an_available_runtime_is_told_once_and_withdrawn_when_it_runs() -> 
     ("edit", "phase", "requeue"),
     rows(
         ("5.15-replicas", {"replicas": 2}, Phase.DEGRADED, 10),
-        ("5.15-rollout", {"rollout": {"stabilization": "1h", "promotion": "Manual"}}, Phase.READY, 60),
-        ("5.15-auth", {"auth": {"apiKeySecretRef": {"name": "key", "key": "key"}}}, Phase.READY, 60),
+        ("5.15-rollout", {"rollout": {"stabilization": "1h", "promotion": "Manual"}}, Phase.READY, 2),
+        ("5.15-auth", {"auth": {"apiKeySecretRef": {"name": "key", "key": "key"}}}, Phase.READY, 2),
     ),
 )
 def test_an_edit_in_place_starts_no_rollout(edit: dict[str, Any], phase: Phase, requeue: float) -> None:

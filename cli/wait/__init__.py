@@ -1,0 +1,1 @@
+"""`dmctl wait`: wait until a DecisionModel is what its spec asks for."""
