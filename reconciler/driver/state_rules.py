@@ -205,7 +205,7 @@ class _Judge:
         if not isinstance(type_, str) or not isinstance(urn, str):
             yield f"{place} has no type or no URN"
             return
-        where = f"{place} ({urn[:200]})"
+        where = f"{place} ({urn[:200]!r})"
         if _bears_signature((resource.get("inputs"), resource.get("outputs")), _DEPTH_LIMIT):
             yield f"{where} holds a value that is no plain JSON"
         if type_ in _KINDS:
@@ -225,7 +225,7 @@ class _Judge:
         }
         type_ = resource["type"]
         if type_ not in urns or not re.fullmatch(urns[type_], resource["urn"]):
-            yield f"{where} is of type {type_[:200]}, or has a name, that this stack has not"
+            yield f"{where} is of type {type_[:200]!r}, or has a name, that this stack has not"
         if resource.get("custom") is not False or any(resource.get(each) for each in ("id", "provider")):
             yield f"{where} is a component, and has a provider"
         if resource.get("inputs") or resource.get("outputs"):
@@ -258,7 +258,7 @@ class _Judge:
         if not self._is_our_kubeconfig(given.pop("kubeconfig", None)):
             yield f"{where} have a kubeconfig that is not the reconciler's"
         if given:
-            yield f"{where} have {min(given)[:100]}, which the program does not set"
+            yield f"{where} have {min(given)[:100]!r}, which the program does not set"
 
     def _is_our_kubeconfig(self, value: Any) -> bool:
         if not self._rules.any_kubeconfig:

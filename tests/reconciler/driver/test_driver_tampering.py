@@ -97,6 +97,16 @@ def test_nothing_is_run_on_a_state_that_was_tampered_with(
     assert commands == []
 
 
+def test_what_a_state_says_reaches_a_condition_as_one_plain_line(stand_in: Scripted, backend: Path) -> None:
+    hostile = json.dumps("urn:pulumi:x::y::z::\x1b[31m\nReady: True\u202e" + "x" * 10_000)[1:-1].encode()
+    put(backend, "meta.yaml", LAID_OUT)
+    put(backend, STATE, SOUND.replace(b"decisionmodel:index:Model::fraud", hostile))
+    outcome, _ = run(stand_in)
+    assert outcome.failure is not None
+    assert outcome.failure.message.isprintable()
+    assert len(outcome.failure.message) < 2_000
+
+
 def test_a_state_that_does_not_parse_is_not_left_to_the_engine(stand_in: Scripted, backend: Path) -> None:
     put(backend, "meta.yaml", LAID_OUT)
     put(backend, f"{STATE}.gz", b"garbage")
