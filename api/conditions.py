@@ -157,6 +157,10 @@ class Reason(StrEnum):
     CANDIDATE_REJECTED = "CandidateRejected"
     REVISION_FAILED = "RevisionFailed"
 
+    # A status that no longer says what serves.
+    STATUS_RECOVERED = "StatusRecovered"
+    STATUS_LOST = "StatusLost"
+
 
 EventType = Literal["Normal", "Warning"]
 
@@ -213,6 +217,8 @@ class EventReason(StrEnum):
     OBJECT_TOO_LARGE = "ObjectTooLarge", "Warning"
     OBJECT_INVALID = "ObjectInvalid", "Warning"
     RECREATE_ROLLBACK_TIMEOUT = "RecreateRollbackTimeout", "Warning"
+    STATUS_RECOVERED = "StatusRecovered", "Warning"
+    STATUS_LOST = "StatusLost", "Warning"
 
 
 ConditionStatus = Literal["True", "False", "Unknown"]

@@ -36,6 +36,8 @@ POD_SETTINGS_ANNOTATION: Final = f"{GROUP}/pods"
 """On a serving Deployment: the `spec.pods` of its revision, as JSON. The status keeps only a hash of it."""
 PREFETCHED_ANNOTATION: Final = f"{GROUP}/prefetched"
 """On a prefetch Job whose own container has done its work while another one in its Pod runs on."""
+REVISION_RECORD_ANNOTATION: Final = f"{GROUP}/revision-record"
+"""On a Deployment: the revision's record as JSON, from which a lost status is rebuilt; its hash proves it."""
 STORE_RECOVERING_ANNOTATION: Final = f"{GROUP}/store-recovering"
 
 GATE: Final = f"{GROUP}/model-ready"

@@ -44,6 +44,8 @@ class RevisionStatus(ApiModel):
     """A hash of spec.pods; empty where nothing is set in it."""
     registry: str = ""
     """The registry's base URL when the revision was resolved."""
+    verified_store: str = ""
+    """UID of the claim that a prefetch Job was seen to have filled; no other claim is known to hold the model."""
 
 
 class FailedRevisionStatus(RevisionStatus):

@@ -80,6 +80,8 @@ class Store:
     """Whether it is the one claim of all revisions of version 0.3: a revision that serves from it stays there."""
     recovering: bool = False
     """True while a lost store is being refilled (annotation `decisionmodel.io/store-recovering`)."""
+    withheld: bool = False
+    """Whether the lost claim is not created again yet."""
 
     @property
     def shareable(self) -> bool:
@@ -128,6 +130,8 @@ class Serving:
     """Annotation of the Deployment object (spec section 8.3)."""
     template_api_key_checksum: str | None = None
     """The same annotation on the Pod template: changing it rolls the Pods."""
+    record: str | None = None
+    """Annotation of the Deployment object: the revision's record, should the status lose it."""
     template: JsonObject | None = None
     """A Pod template to render as it is, in place of everything but the replicas (see `components.freeze`)."""
 

@@ -35,7 +35,7 @@ def freeze_serving(serving: Serving, live_deployment: JsonObject, *, registry_re
     selector = live_deployment["spec"]["selector"].get("matchLabels") or {}
     frozen = replace(
         serving,
-        placement=_placement(pod_spec, selector),
+        placement=live_placement(pod_spec, selector),
         co_location=co_location_of(pod_spec.get("affinity"), selector),
     )
     for container in pod_spec.get("containers") or ():
@@ -45,6 +45,16 @@ def freeze_serving(serving: Serving, live_deployment: JsonObject, *, registry_re
                 environment = _with_registry(environment, container.get("env") or ())
             return replace(frozen, resources=container.get("resources") or {}, environment=environment)
     return frozen
+
+
+def live_placement(pod_spec: JsonObject, selector: JsonObject) -> Placement:
+    """Return the placement of a live Pod template, without the term that co-locates the replicas it selects."""
+    return Placement(
+        node_selector=pod_spec.get("nodeSelector") or {},
+        tolerations=tuple(pod_spec.get("tolerations") or ()),
+        affinity=without_co_location(pod_spec.get("affinity"), selector),
+        runtime_class_name=pod_spec.get("runtimeClassName"),
+    )
 
 
 def freeze_template(serving: Serving, live_deployment: JsonObject, *, api_key_checksum: str | None = None) -> Serving:
@@ -81,15 +91,6 @@ def grows(live: str, wanted: str) -> bool:
         return parse_quantity(wanted) > parse_quantity(live)
     except InvalidQuantityError:
         return False
-
-
-def _placement(pod_spec: JsonObject, selector: JsonObject) -> Placement:
-    return Placement(
-        node_selector=pod_spec.get("nodeSelector") or {},
-        tolerations=tuple(pod_spec.get("tolerations") or ()),
-        affinity=without_co_location(pod_spec.get("affinity"), selector),
-        runtime_class_name=pod_spec.get("runtimeClassName"),
-    )
 
 
 def _with_registry(

@@ -53,6 +53,11 @@ def legacy_hash(identity: RevisionIdentity) -> str:
     return _sha256(_canonical(legacy))[:_LEGACY_HASH_LENGTH]
 
 
+def is_named(revision: str, identity: RevisionIdentity) -> bool:
+    """Whether a revision's name, of this version or an earlier one, is that of the identity."""
+    return revision in (revision_hash(identity), legacy_hash(identity))
+
+
 def placement_hash(scheduling: JsonObject) -> str:
     """Return ten hexadecimal digits for `spec.scheduling`, an empty string when nothing is set in it."""
     declared = {key: value for key, value in scheduling.items() if value not in (None, "", [], {}, ())}

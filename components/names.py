@@ -45,6 +45,11 @@ def disruption_budget(model: str, revision: str) -> str:
     return deployment(model, revision)
 
 
+def is_revision(text: str) -> bool:
+    """Whether the text can be a revision's name."""
+    return _REVISION.fullmatch(text) is not None
+
+
 def is_legacy(revision: str) -> bool:
     """Whether a revision was named by version 0.3, which hashed less into ten digits."""
     return len(_revision(revision)) == _LEGACY_REVISION_LENGTH

@@ -147,7 +147,7 @@ def _carried_out(plan: RevisionPlan, facts: Facts, stuck_in: Phase | None) -> Re
 
 
 def _store(plan: RevisionPlan, before: RevisionFacts) -> StoreState:
-    if before.store is StoreState.TERMINATING:
+    if before.store is StoreState.TERMINATING or plan.withheld:
         return before.store
     return StoreState.RECOVERING if plan.recovering else StoreState.PRESENT
 

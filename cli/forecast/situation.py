@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,6 +11,7 @@ from typing import Any, Final
 from api.decisionmodel import DecisionModel
 from api.keys import PROMOTE_ANNOTATION, RETRY_ANNOTATION
 from components.manifests import MANIFEST_SIZE_LIMIT
+from reconciler.controller.lost_records import unrecorded
 from reconciler.controller.observation import Children, revision_facts, selected_revision
 from reconciler.controller.policy import policy_refusals
 from reconciler.controller.revisions import (
@@ -18,8 +20,8 @@ from reconciler.controller.revisions import (
     hashes_of_interest,
     image_refusals,
     known_resolution,
+    past_of,
     preflight,
-    proved_before,
     resolved,
     runtime_update,
 )
@@ -124,7 +126,8 @@ def facts_of(situation: Situation) -> Facts:
     """
     model, children, resolution = situation.model, situation.children, situation.resolution
     name, uid = model.metadata.name, model.metadata.uid
-    hashes = hashes_of_interest(model.status, resolution)
+    selected = selected_revision(children, name, uid)
+    hashes = hashes_of_interest(model.status, resolution, selected)
     return Facts(
         now=situation.now,
         model=model,
@@ -135,12 +138,16 @@ def facts_of(situation: Situation) -> Facts:
             *policy_refusals(model, resolution, children, situation.settings),
         ),
         conflict=situation.conflict,
-        revisions={
-            each: revision_facts(children, name, uid, each, proved_before(model.status, each)) for each in hashes
-        },
-        service_selects=selected_revision(children, name, uid),
+        revisions={each: revision_facts(children, name, uid, each, past_of(model.status, each)) for each in hashes},
+        service_selects=selected,
+        unrecorded=unrecorded(model, children, selected, _digest_of(situation, selected), resolution),
         runtime_update=runtime_update(model.status.stable_revision, situation.settings),
     )
+
+
+def _digest_of(situation: Situation, revision: str | None) -> str | None:
+    kept = situation.kept.get(revision or "")
+    return None if kept is None else hashlib.sha256(kept).hexdigest()
 
 
 def acted_upon(model: DecisionModel) -> dict[str, Any]:

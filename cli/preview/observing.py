@@ -22,7 +22,7 @@ from cli.preview.registries import Registries
 from cli.preview.waiting import telling
 from components import names, paths
 from components.manifests import ObjectKey
-from reconciler.controller.observation import Children, controller_uid, taken_name
+from reconciler.controller.observation import Children, controller_uid, selected_revision, taken_name
 from reconciler.controller.revisions import known_hashes
 from reconciler.controller.settings import ControllerSettings
 from reconciler.controller.watched import (
@@ -96,7 +96,9 @@ async def _with_cluster(situation: Situation, reader: Reader) -> Situation:
         name, problem = situation.manifest.namespaced_name, error.errors()[0]["msg"]
         raise InputError(f"DecisionModel {name} in the cluster cannot be read: {problem}") from error
     situation = replace(situation, live=live, children=await _children(live, reader))
-    return replace(situation, kept=await _kept(live, known_hashes(live.status), reader))
+    selected = selected_revision(situation.children, metadata.name, live.metadata.uid)
+    serving = (selected,) if selected is not None and names.is_revision(selected) else ()
+    return replace(situation, kept=await _kept(live, (*known_hashes(live.status), *serving), reader))
 
 
 async def _children(live: DecisionModel, reader: Reader) -> Children:

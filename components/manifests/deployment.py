@@ -7,7 +7,14 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-from api.keys import API_KEY_CHECKSUM_ANNOTATION, GATE, POD_SETTINGS_ANNOTATION, RUNTIME_PORT, SPEC_HASH_ANNOTATION
+from api.keys import (
+    API_KEY_CHECKSUM_ANNOTATION,
+    GATE,
+    POD_SETTINGS_ANNOTATION,
+    REVISION_RECORD_ANNOTATION,
+    RUNTIME_PORT,
+    SPEC_HASH_ANNOTATION,
+)
 from components import names, paths
 from components.desired import DesiredRevision, JsonObject, Owner, Serving, Store
 from components.manifests import pod
@@ -35,6 +42,7 @@ def serving_deployment(
         SPEC_HASH_ANNOTATION: spec_hash(spec),
         API_KEY_CHECKSUM_ANNOTATION: serving.api_key_checksum,
         POD_SETTINGS_ANNOTATION: revision.pods.record,
+        REVISION_RECORD_ANNOTATION: serving.record,
     }
     return Manifest(
         kind="Deployment",

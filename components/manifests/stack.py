@@ -56,7 +56,7 @@ def render_stack(desired: DesiredStack) -> StackManifests:
 
 def _render_revision(owner: Owner, revision: DesiredRevision) -> RevisionManifests:
     store = persistent_volume_claim(owner, revision)
-    manifests = [store]
+    manifests = [] if revision.store.withheld else [store]
     if revision.prefetch:
         manifests.append(prefetch_job(owner, revision, revision.prefetch, store.key))
     if revision.serving:

@@ -13,6 +13,7 @@ from reconciler.controller.credentials import Credentials, read_credentials
 from reconciler.controller.evaluation_subject import SCORED_PHASES
 from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.growth import StoreGrower
+from reconciler.controller.lost_records import is_unrecorded, unrecorded
 from reconciler.controller.notices import NoticeReader
 from reconciler.controller.observation import (
     Children,
@@ -36,9 +37,9 @@ from reconciler.controller.revisions import (
     hashes_of_interest,
     image_refusals,
     known_resolution,
+    past_of,
     placement_refusals,
     preflight,
-    proved_before,
     resolved,
     runtime_update,
 )
@@ -57,6 +58,7 @@ from reconciler.rollout import (
     RevisionFacts,
     ServingFacts,
     StoreState,
+    Unrecorded,
 )
 from reconciler.rollout.facts import Resolution
 
@@ -132,9 +134,10 @@ class Gatherer:
             api_key_refusal=credentials.api_key_refusal,
             token_refusal=credentials.token_refusal,
             conflict=await self._conflict(model, children),
-            revisions=self._revisions(model, children, resolution, read.notices),
+            revisions=self._revisions(model, children, resolution, selected, read.notices),
             service_selects=selected,
             switching_to=None if (coming := self._stacks.declared(model)) is None else coming.selected,
+            unrecorded=await self._unrecorded(model, children, selected, resolution),
             evaluation=await self._evaluation(model),
             manifest=await self._manifest(model, children),
             runtime_update=runtime_update(model.status.stable_revision, self._settings),
@@ -159,15 +162,28 @@ class Gatherer:
         return resolved(model.spec, model.status, answer.digest, image, self._settings), answer
 
     def _revisions(
-        self, model: DecisionModel, children: Children, resolution: Resolution, notices: Notices
+        self,
+        model: DecisionModel,
+        children: Children,
+        resolution: Resolution,
+        selected: str | None,
+        notices: Notices,
     ) -> dict[str, RevisionFacts]:
-        hashes = hashes_of_interest(model.status, resolution)
+        hashes = hashes_of_interest(model.status, resolution, selected)
         return {name: self._revision(children, model, name, notices) for name in hashes}
+
+    async def _unrecorded(
+        self, model: DecisionModel, children: Children, selected: str | None, resolution: Resolution
+    ) -> Unrecorded | None:
+        """Look for the record of what serves where the status has none."""
+        if selected is None or not is_unrecorded(model, children, selected):
+            return None
+        digest = await self._seeds.digest(owner_of(model), selected)
+        return unrecorded(model, children, selected, digest, resolution)
 
     def _revision(self, children: Children, model: DecisionModel, name: str, notices: Notices) -> RevisionFacts:
         owner, owner_uid = model.metadata.name, model.metadata.uid
-        proved_at = proved_before(model.status, name)
-        observed = revision_facts(children, owner, owner_uid, name, proved_at)
+        observed = revision_facts(children, owner, owner_uid, name, past_of(model.status, name))
         observed = obstructed(observed, children, owner, owner_uid, name, notices)
         facts = remaining(observed, self._stacks.declared(model), name)
         claim = claim_of(children, owner, owner_uid, name)

@@ -161,8 +161,21 @@ def uses_shared_store(children: Children, owner: str, owner_uid: str, revision: 
     return any(volume.get("persistentVolumeClaim", {}).get("claimName") == shared for volume in volumes)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What is recorded about a revision that its objects cannot tell."""
+
+    proved_before: datetime | None = None
+    """When it had proved itself at the latest, if it has."""
+    verified_store: str = ""
+    """UID of the claim that a Job was seen to have filled."""
+
+
+_NO_PAST = Past()
+
+
 def revision_facts(
-    children: Children, owner: str, owner_uid: str, revision: str, proved_before: datetime | None = None
+    children: Children, owner: str, owner_uid: str, revision: str, past: Past = _NO_PAST
 ) -> RevisionFacts:
     """Return what exists for `revision` of the DecisionModel called `owner`.
 
@@ -171,39 +184,47 @@ def revision_facts(
         owner: Its name.
         owner_uid: Its UID.
         revision: The revision's hash.
-        proved_before: When it had proved itself at the latest, if it has.
+        past: What is recorded about it.
     """
     claim = claim_of(children, owner, owner_uid, revision)
     job = named(children.jobs, names.prefetch_job(owner, revision), owner_uid)
     deployment = named(children.deployments, names.deployment(owner, revision), owner_uid)
     prefetch = replace(_prefetch_facts(job, children), stale=_predates(job, claim))
     return RevisionFacts(
-        store=_store_state(claim, prefetch, proved_before),
+        store=_store_state(claim, prefetch, past),
         claim=None if claim is None else _claim_facts(claim),
+        verified=claim is not None and uid_of(claim) == past.verified_store,
         prefetch=prefetch,
         serving=_serving_facts(deployment, tuple(_pods_of(children, owner_uid, revision))),
     )
 
 
-def _store_state(claim: JsonObject | None, prefetch: PrefetchFacts, proved_before: datetime | None) -> StoreState:
+def _store_state(claim: JsonObject | None, prefetch: PrefetchFacts, past: Past) -> StoreState:
     if claim is None:
         return StoreState.ABSENT
     if terminating(claim):
         return StoreState.TERMINATING
     marked = (claim["metadata"].get("annotations") or {}).get(STORE_RECOVERING_ANNOTATION) == "true"
     # An operation that was planned before a loss has no reason to mark the claim that it creates once more.
-    unmarked = _is_younger(claim, proved_before) and not prefetch.has_filled_the_store
+    unmarked = _is_another(claim, past) and not prefetch.has_filled_the_store
     return StoreState.RECOVERING if marked or unmarked else StoreState.PRESENT
 
 
-def _is_younger(claim: JsonObject, proved_before: datetime | None) -> bool:
-    """Whether the claim was created after its revision had proved itself, which it had to be filled for."""
-    return proved_before is not None and datetime.fromisoformat(claim["metadata"]["creationTimestamp"]) > proved_before
+def _is_another(claim: JsonObject, past: Past) -> bool:
+    """Whether the claim is not the one that its revision proved itself on.
+
+    Records of earlier versions do not name that one: there a claim is another that was created after the proof.
+    """
+    if past.verified_store:
+        return uid_of(claim) != past.verified_store
+    proved = past.proved_before
+    return proved is not None and datetime.fromisoformat(claim["metadata"]["creationTimestamp"]) > proved
 
 
 def _claim_facts(claim: JsonObject) -> ClaimFacts:
     spec = claim["spec"]
     return ClaimFacts(
+        uid=uid_of(claim),
         size=str(spec["resources"]["requests"]["storage"]),
         access_modes=tuple(spec.get("accessModes") or ()),
         storage_class_name=spec.get("storageClassName"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from api.decisionmodel import DecisionModel
-from api.keys import API_KEY_CHECKSUM_ANNOTATION
+from api.keys import API_KEY_CHECKSUM_ANNOTATION, REVISION_RECORD_ANNOTATION
 from api.rollout import Strategy
 from api.status import RevisionStatus
 from components import names
@@ -31,6 +31,7 @@ from components.freeze import freeze_serving, freeze_store, freeze_template
 from components.identity import NO_PLACEMENT, placement_hash
 from components.manifests import co_location_for
 from reconciler.controller.credentials import ApiKey
+from reconciler.controller.lost_records import annotation_of
 from reconciler.controller.observation import (
     Children,
     any_serves,
@@ -46,7 +47,8 @@ from reconciler.controller.pod_settings import is_lost, pod_extras
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.api_key import KeyChecksums, next_checksums
 from reconciler.engine.images import RuntimeVersion
-from reconciler.engine.workload import RevisionRecipe, prefetch, serving
+from reconciler.engine.workload import RevisionRecipe, prefetch
+from reconciler.engine.workload import serving as serving_of
 from reconciler.rollout import RevisionPlan, StackPlan
 
 
@@ -88,17 +90,15 @@ def _revision(model: DecisionModel, owner: Owner, plan: RevisionPlan, around: Su
     job = named(around.children.jobs, names.prefetch_job(owner.name, name), owner.uid)
     deployment = named(around.children.deployments, names.deployment(owner.name, name), owner.uid)
     recipe = _recipe(model, plan.revision, around.settings)
-    store = _store(model, claim, recovering=plan.recovering, shared=shared)
+    store = _store(model, claim, plan, shared=shared)
+    serves = plan.serve and _may_serve(deployment, around)
+    serving = _serving(model, plan, recipe, deployment, claim, around) if serves else None
     return DesiredRevision(
         hash=name,
         store=store,
         prefetch=_prefetch(model, plan, recipe, job, around) if plan.prefetch and _may_prefetch(job, around) else None,
         pods=pod_extras(model.spec, plan.revision, deployment),
-        serving=(
-            _serving(model, plan, recipe, deployment, claim, around)
-            if plan.serve and _may_serve(deployment, around)
-            else None
-        ),
+        serving=replace(serving, record=_record(plan.revision, deployment)) if serving is not None else None,
         # Of Pods that share a node a drain could take one, and the other only when that one is ready again: never.
         disruption_budget=plan.disruption_budget and store.shareable,
     )
@@ -150,13 +150,14 @@ def _placement(model: DecisionModel, revision: RevisionStatus) -> Placement:
     )
 
 
-def _store(model: DecisionModel, claim: JsonObject | None, *, recovering: bool, shared: bool) -> Store:
+def _store(model: DecisionModel, claim: JsonObject | None, plan: RevisionPlan, *, shared: bool) -> Store:
     cache = model.spec.cache
     wanted = Store(
         size=str(cache.size),
         access_modes=cache.effective_access_modes,
         storage_class_name=cache.storage_class_name,
-        recovering=recovering,
+        recovering=plan.recovering,
+        withheld=plan.withheld,
         shared=shared,
     )
     if claim is None:
@@ -219,7 +220,7 @@ def _serving(  # noqa: PLR0913 - what is asked for, and what is there
             current=None if key is None else key.checksum,
             legacy=None if key is None else key.legacy_checksum,
         )
-    wanted = serving(
+    wanted = serving_of(
         recipe,
         replicas=0 if plan.stopped else model.spec.replicas,
         api_key_checksum=checksums.deployment,
@@ -232,6 +233,13 @@ def _serving(  # noqa: PLR0913 - what is asked for, and what is there
         # What version 0.3 rendered is not known in every detail, and none of it is a reason to restart what serves.
         return freeze_template(frozen, deployment, api_key_checksum=checksums.template)
     return freeze_template(frozen, deployment) if claim is not None and terminating(claim) else frozen
+
+
+def _record(revision: RevisionStatus, deployment: JsonObject | None) -> str | None:
+    """Return the record for the revision's Deployment; one that an earlier version made without is left as it is."""
+    if deployment is None or REVISION_RECORD_ANNOTATION in (deployment["metadata"].get("annotations") or {}):
+        return annotation_of(revision)
+    return None
 
 
 def _recorded_checksums(deployment: JsonObject | None) -> KeyChecksums | None:

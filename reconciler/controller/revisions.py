@@ -10,6 +10,7 @@ from api.conditions import Reason
 from api.decisionmodel import DecisionModel
 from api.spec import DecisionModelSpec
 from api.status import DecisionModelStatus, RevisionStatus
+from components import names
 from components.identity import (
     NO_PLACEMENT,
     RevisionIdentity,
@@ -20,6 +21,7 @@ from components.identity import (
     same_identity,
 )
 from components.manifests import unschedulable
+from reconciler.controller.observation import Past
 from reconciler.controller.settings import ControllerSettings
 from reconciler.engine.errors import (
     InvalidModelName,
@@ -32,7 +34,7 @@ from reconciler.engine.names import ModelName
 from reconciler.engine.registry_policy import check_allowed
 from reconciler.rollout import Refusal, Resolved, RuntimeUpdate, retry
 from reconciler.rollout.facts import Resolution
-from reconciler.rollout.retention import identity_of
+from reconciler.rollout.retention import identity_of, known_revisions
 
 
 def preflight(spec: DecisionModelSpec, settings: ControllerSettings) -> Refusal | None:
@@ -229,22 +231,25 @@ def proved_before(status: DecisionModelStatus, revision: str) -> datetime | None
     return status.last_promotion_time if revision in known else None
 
 
-def hashes_of_interest(status: DecisionModelStatus, resolution: Resolution) -> frozenset[str]:
-    """Return the hashes of all revisions that a pass has to look at."""
+def past_of(status: DecisionModelStatus, revision: str) -> Past:
+    """Return what a status records about a revision that its objects cannot tell."""
+    recorded = next((each for each in known_revisions(status) if each.hash == revision), None)
+    return Past(
+        proved_before=proved_before(status, revision),
+        verified_store="" if recorded is None else recorded.verified_store,
+    )
+
+
+def hashes_of_interest(status: DecisionModelStatus, resolution: Resolution, selected: str | None) -> frozenset[str]:
+    """Return the hashes of all revisions that a pass has to look at; what is selected may be anybody's text."""
     wanted = (resolution.revision.hash,) if isinstance(resolution, Resolved) else ()
-    return frozenset((*known_hashes(status), *wanted))
+    serving = (selected,) if selected is not None and names.is_revision(selected) else ()
+    return frozenset((*known_hashes(status), *wanted, *serving))
 
 
 def known_hashes(status: DecisionModelStatus) -> Iterable[str]:
     """Yield the hashes of all revisions that a status mentions."""
-    for revision in (status.stable_revision, status.candidate_revision, status.failed_revision):
-        if revision is not None:
-            yield revision.hash
-    if status.previous_revision is not None:
-        yield status.previous_revision.hash
-    if status.recreate_rollback is not None:
-        yield status.recreate_rollback.failed.hash
-        yield status.recreate_rollback.target.hash
+    return (revision.hash for revision in known_revisions(status))
 
 
 def runtime_update(stable: RevisionStatus | None, settings: ControllerSettings) -> RuntimeUpdate | None:

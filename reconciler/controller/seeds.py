@@ -52,6 +52,11 @@ class Seeds:
             return ManifestState.SOUND
         return ManifestState.REPAIRABLE if (owner.uid, revision) in self._verified else ManifestState.LOST
 
+    async def digest(self, owner: Owner, revision: str) -> str | None:
+        """Return the SHA-256 of what the ConfigMap of a revision holds; None without one of the owner's."""
+        found = await self._own(owner, revision)
+        return None if found is None else _digest_of(found)
+
     async def exists(self, owner: Owner, revision: str) -> bool:
         """Whether the ConfigMap of a revision exists and is the owner's."""
         return await self._own(owner, revision) is not None

@@ -69,7 +69,7 @@ class Watched:
         """Call `enqueue` with the DecisionModel that a relevant change concerns (spec section 5.3)."""
 
         def model_changed(old: KubernetesObject | None, new: KubernetesObject | None) -> None:
-            if _concerns_spec(old, new):
+            if _concerns_spec(old, new) or _has_lost_status(old, new):
                 enqueue(_key(new or old))
 
         def child_changed(old: KubernetesObject | None, new: KubernetesObject | None) -> None:
@@ -106,6 +106,12 @@ def _concerns_spec(old: KubernetesObject | None, new: KubernetesObject | None) -
     before, after = old["metadata"], new["metadata"]
     fields = ("uid", "generation", "annotations", "deletionTimestamp")
     return any(before.get(field) != after.get(field) for field in fields)
+
+
+def _has_lost_status(old: KubernetesObject | None, new: KubernetesObject | None) -> bool:
+    """Whether the status no longer says what serves, which is never our own doing."""
+    before, after = ((obj or {}).get("status") or {} for obj in (old, new))
+    return "stableRevision" in before and "stableRevision" not in after
 
 
 def pod_signature(pod: JsonObject) -> tuple[object, ...]:

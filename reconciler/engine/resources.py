@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from api.quantity import parse_quantity
@@ -81,6 +82,21 @@ def _extended(amounts: JsonObject) -> dict[str, Any]:
 
 def _larger(one: int | str, other: int | str) -> int | str:
     return max(one, other, key=parse_quantity)
+
+
+def declared_resources(live: JsonObject, defaults: Mapping[str, str], device: str) -> Iterator[JsonObject]:
+    """Yield every spec that `serving_resources` makes `live` of: with and without what it would have filled in."""
+    requests, limits = dict(live.get("requests") or {}), dict(live.get("limits") or {})
+    filled = [("requests", key) for key, value in defaults.items() if requests.get(key) == value]
+    if device == "cuda" and limits.get(GPU) == "1":
+        filled.append(("limits", GPU))
+    for count in range(len(filled) + 1):
+        for left_out in itertools.combinations(filled, count):
+            declared = {
+                "requests": {key: value for key, value in requests.items() if ("requests", key) not in left_out},
+                "limits": {key: value for key, value in limits.items() if ("limits", key) not in left_out},
+            }
+            yield {key: value for key, value in declared.items() if value}
 
 
 def thread_count(resources: JsonObject) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -213,6 +213,17 @@ def _gpu_placement(placement: Placement) -> Placement:
         node_selector={_ARCHITECTURE: "amd64", **placement.node_selector},
         tolerations=placement.tolerations if tolerated else (*placement.tolerations, _GPU_TOLERATION),
     )
+
+
+def declared_placements(live: Placement, device: str) -> Iterator[Placement]:
+    """Yield the placements that a GPU's additions may have made `live` of, other than itself."""
+    if device != "cuda":
+        return
+    selector = {key: value for key, value in live.node_selector.items() if key != _ARCHITECTURE}
+    tolerations = tuple(each for each in live.tolerations if each != _GPU_TOLERATION)
+    yield replace(live, node_selector=selector, tolerations=tolerations)
+    yield replace(live, node_selector=selector)
+    yield replace(live, tolerations=tolerations)
 
 
 def _tolerates_gpu(toleration: JsonObject) -> bool:

@@ -29,6 +29,7 @@ from reconciler.rollout.facts import (
     ServingFacts,
     StoreState,
     TagMissing,
+    Unrecorded,
 )
 from reconciler.rollout.obstacle import Obstacle
 
@@ -55,5 +56,6 @@ __all__ = [
     "StoreGrowth",
     "StoreState",
     "TagMissing",
+    "Unrecorded",
     "decide",
 ]

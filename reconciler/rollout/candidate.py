@@ -14,6 +14,7 @@ from reconciler.rollout.promotion import settle
 from reconciler.rollout.recreate import make_room
 from reconciler.rollout.rejection import reject
 from reconciler.rollout.stable import describe_replicas
+from reconciler.rollout.verified_store import is_verified
 
 
 def advance(draft: Draft, wanted: RevisionStatus) -> Decision:
@@ -21,12 +22,19 @@ def advance(draft: Draft, wanted: RevisionStatus) -> Decision:
     if queue.must_wait(draft, wanted):
         supersede(draft)
         return queue.wait(draft)
-    if draft.candidate is None or draft.candidate.hash != wanted.hash:
-        _begin(draft, wanted)
+    candidate = draft.candidate
+    if candidate is None or candidate.hash != wanted.hash:
+        candidate = _begin(draft, wanted)
     draft.forget(ConditionType.DEGRADED)
-    facts = draft.facts.of(wanted)
+    facts = draft.facts.of(candidate)
     if facts.store is StoreState.TERMINATING:
-        return _cache(draft, wanted, "the previous store of this revision is still terminating", terminating=True)
+        return _cache(draft, candidate, "the previous store of this revision is still terminating", terminating=True)
+    return _start(draft, candidate) if is_verified(candidate, facts) else _fill(draft, candidate)
+
+
+def _fill(draft: Draft, wanted: RevisionStatus) -> Decision:
+    """Go by the prefetch Job until it is recorded that the store is filled; after that nothing depends on the Job."""
+    facts = draft.facts.of(wanted)
     if cause := _discard_useless_job(draft, wanted):
         return _cache(draft, wanted, f"the prefetch Job runs again, since {cause}")
     if facts.prefetch.state is PrefetchState.FAILED:
@@ -72,7 +80,7 @@ def supersede(draft: Draft) -> None:
     draft.event(EventReason.CANDIDATE_SUPERSEDED, f"revision {candidate.hash} ({candidate.model}) was abandoned")
 
 
-def _begin(draft: Draft, wanted: RevisionStatus) -> None:
+def _begin(draft: Draft, wanted: RevisionStatus) -> RevisionStatus:
     supersede(draft)
     draft.update(candidate_revision=wanted, failed_revision=None, previous_revision=None)
     draft.forget(ConditionType.CACHED, ConditionType.STABILIZING)
@@ -80,6 +88,7 @@ def _begin(draft: Draft, wanted: RevisionStatus) -> None:
     draft.update(phase_transition_time=draft.facts.now)
     draft.event(EventReason.RESOLVED, f"{wanted.model} is sha256:{short(wanted.digest)} (revision {wanted.hash})")
     _announce_image(draft, wanted)
+    return wanted
 
 
 def _announce_image(draft: Draft, wanted: RevisionStatus) -> None:
@@ -116,7 +125,8 @@ def _start(draft: Draft, wanted: RevisionStatus) -> Decision:
     if draft.condition(ConditionType.CACHED, Reason.CACHED, "the store holds the verified digest", holds=True):
         draft.event(EventReason.CACHED, f"revision {wanted.hash} is cached and verified")
     may_start = make_room(draft, wanted)
-    plan = RevisionPlan(revision=wanted, serve=may_start)
+    has_job = draft.facts.of(wanted).prefetch.state is not PrefetchState.ABSENT
+    plan = RevisionPlan(revision=wanted, prefetch=has_job, serve=may_start)
     ready, desired = draft.facts.of(wanted).serving.model_ready, draft.spec.replicas
     if may_start and ready >= desired:
         return settle(draft, wanted, plan)

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from api.conditions import ConditionType, EventReason, Phase, Reason
 from api.status import RevisionStatus
-from reconciler.rollout import approval, candidate, queue, recreate_rollback, retry, stabilization, timing
+from reconciler.rollout import (
+    approval,
+    candidate,
+    queue,
+    recreate_rollback,
+    retry,
+    stabilization,
+    status_recovery,
+    timing,
+)
 from reconciler.rollout.decision import Decision
 from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import Facts, Refusal, Resolution, ResolutionFailed, Resolved, TagMissing
@@ -14,11 +23,19 @@ from reconciler.rollout.recreate import is_stable_stopped, tell_restored
 from reconciler.rollout.rejection import hold_rejected
 from reconciler.rollout.retention import stand_in, traffic_settled
 from reconciler.rollout.stable import count_none, count_replicas, describe_refusals, maintain, stack_plan
+from reconciler.rollout.verified_store import with_filled
 
 
 def decide(facts: Facts) -> Decision:
     """Decide what `facts` amount to. Pure: equal facts give equal decisions."""
+    decision = _decide(facts)
+    return replace(decision, status=with_filled(decision.status, facts))
+
+
+def _decide(facts: Facts) -> Decision:
     draft = Draft(facts)
+    if recovery := status_recovery.advance(draft):
+        return recovery
     approval.consume(draft)
     tell_restored(draft)
     if facts.conflict is not None:
@@ -88,6 +105,8 @@ def _await_resolution(draft: Draft) -> Decision:
         return _mend_first(draft)
     if queue.is_waiting(draft):
         return stabilization.watch(draft) or replace(queue.wait(draft), queued=False, resolve=True)
+    if draft.stable is not None and status_recovery.is_candidate_forgotten(draft):
+        return draft.decided(stack=None, resolve=True, probe=(draft.stable.hash,))
     if draft.stable is not None:
         return _keep(draft, resolve=True)
     if not draft.status.phase:

@@ -36,15 +36,17 @@ class EventNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionPlan:
-    """One revision the stack should hold: always with its store, and with what else is set."""
+    """One revision the stack should hold: with its store unless that is withheld, and with what else is set."""
 
     revision: RevisionStatus
     prefetch: bool = True
     serve: bool = False
     stopped: bool = False
-    """It is served by no Pod for now: its Deployment stays, with no replicas (strategy Recreate)."""
+    """It is served by no Pod for now: its Deployment stays, with no replicas (strategy Recreate, an empty store)."""
     recovering: bool = False
     """The store was lost and is being refilled."""
+    withheld: bool = False
+    """The lost store is not created again yet: Pods are still there that would mount it before it is filled."""
     disruption_budget: bool = False
 
 

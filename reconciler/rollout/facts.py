@@ -126,6 +126,7 @@ class ClaimFacts:
 
     size: str
     access_modes: tuple[str, ...]
+    uid: str = ""
     storage_class_name: str | None = None
     growth_refused: str = ""
     """Why the API server does not let it grow to the size that the spec asks for."""
@@ -142,8 +143,15 @@ class RevisionFacts:
 
     store: StoreState = StoreState.ABSENT
     claim: ClaimFacts | None = None
+    verified: bool = False
+    """It is recorded that a Job has filled this very claim: what becomes of the Job says nothing more."""
     prefetch: PrefetchFacts = PrefetchFacts()
     serving: ServingFacts = ServingFacts()
+
+    @property
+    def filled(self) -> bool:
+        """Whether the store is known to hold the model."""
+        return self.verified or self.prefetch.has_filled_the_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +199,14 @@ class EvaluationFacts:
         return replace(self, outcome=outcome)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unrecorded:
+    """A revision that the Service selects and has a Deployment of ours, and that the status does not name."""
+
+    record: RevisionStatus | None
+    """Its record as the live objects prove it; None where they do not."""
+
+
 class ManifestState(StrEnum):
     """The ConfigMap that keeps the manifest a candidate's tag was resolved to (spec section 4.2)."""
 
@@ -225,6 +241,8 @@ class Facts:
     service_selects: str | None = None
     switching_to: str | None = None
     """The revision that an operation under way is about to have selected, if there is one."""
+    unrecorded: Unrecorded | None = None
+    """What the Service selects, if the status does not name it."""
     evaluation: EvaluationFacts | None = None
     """None without `spec.rollout.evaluation`, or without a candidate that could be scored."""
     manifest: ManifestState = ManifestState.SOUND

@@ -78,7 +78,8 @@ def recent_promotion(status: DecisionModelStatus, now: datetime) -> EventNote | 
     Telling it again is harmless: its occasion makes it the same Event.
     """
     promoted, at = find_condition(status.conditions, ConditionType.PROMOTED), status.last_promotion_time
-    if promoted is None or promoted.status != "True" or at is None or now - at > timing.RETELLING:
+    told = promoted is not None and promoted.status == "True" and promoted.reason == Reason.PROMOTED
+    if promoted is None or not told or at is None or now - at > timing.RETELLING:
         return None
     return EventNote(reason=EventReason.PROMOTED, note=promoted.message, occasion=at.isoformat())
 

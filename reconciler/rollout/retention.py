@@ -7,11 +7,13 @@ selected. So traffic may go to and fro between the stable and its predecessor, b
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from api.status import FailedRevisionStatus, PreviousRevision, RevisionStatus
+from api.status import DecisionModelStatus, FailedRevisionStatus, PreviousRevision, RevisionStatus
 from reconciler.rollout import timing
 from reconciler.rollout.draft import Draft
+from reconciler.rollout.facts import Facts
 
 
 def window_end(previous: PreviousRevision, stabilization: timedelta) -> datetime:
@@ -62,6 +64,27 @@ def stand_in(draft: Draft) -> PreviousRevision | None:
 def identity_of(failed: FailedRevisionStatus) -> RevisionStatus:
     """Return a rejected revision without the record of its rejection."""
     return RevisionStatus.model_validate(failed.model_dump(include=set(RevisionStatus.model_fields), by_alias=False))
+
+
+def known_revisions(status: DecisionModelStatus) -> Iterable[RevisionStatus]:
+    """Yield the records of all revisions that a status mentions."""
+    for revision in (status.stable_revision, status.candidate_revision):
+        if revision is not None:
+            yield revision
+    if status.failed_revision is not None:
+        yield identity_of(status.failed_revision)
+    if status.previous_revision is not None:
+        yield status.previous_revision.revision
+    if status.recreate_rollback is not None:
+        yield status.recreate_rollback.failed
+        yield status.recreate_rollback.target
+
+
+def selected_record(facts: Facts) -> RevisionStatus | None:
+    """Return the record of what the live Service selects: the persisted one, else what the live objects prove."""
+    known = known_revisions(facts.model.status)
+    recorded = next((each for each in known if each.hash == facts.service_selects), None)
+    return recorded or (None if facts.unrecorded is None else facts.unrecorded.record)
 
 
 def kept_revision(draft: Draft) -> RevisionStatus | None:

@@ -12,8 +12,15 @@ from reconciler.rollout.draft import Draft
 from reconciler.rollout.facts import PrefetchState, StoreState
 from reconciler.rollout.obstacle import Cause, cause_of
 from reconciler.rollout.recreate import is_stable_stopped, is_stopped
-from reconciler.rollout.retention import kept_revision, needed_pods, stand_in
-from reconciler.rollout.store_recovery import bears_mark, may_start_pods, needs_prefetch, tend_store
+from reconciler.rollout.retention import kept_revision, needed_pods, selected_record, stand_in
+from reconciler.rollout.store_recovery import (
+    bears_mark,
+    is_withheld,
+    may_start_pods,
+    needs_prefetch,
+    tend_store,
+    waits_for_store,
+)
 
 _SHORTAGES = (Reason.REPLICAS_NOT_MODEL_READY, Reason.NO_MODEL_READY_PODS)
 
@@ -25,8 +32,9 @@ def serving_plan(draft: Draft, revision: RevisionStatus) -> RevisionPlan:
         revision=revision,
         prefetch=needs_prefetch(draft, revision),
         serve=may_start_pods(facts),
-        stopped=is_stopped(draft, revision),
+        stopped=is_stopped(draft, revision) or waits_for_store(facts),
         recovering=bears_mark(facts),
+        withheld=is_withheld(facts),
         disruption_budget=draft.stable is not None and revision.hash == draft.stable.hash and draft.spec.replicas > 1,
     )
 
@@ -34,15 +42,16 @@ def serving_plan(draft: Draft, revision: RevisionStatus) -> RevisionPlan:
 def stack_plan(draft: Draft, *candidates: RevisionPlan) -> StackPlan:
     """Plan the stack: the stable, what the window or the live Service still needs, and the given candidates.
 
+    Whatever else was decided, what the live Service selects is never dropped.
+
     A recorded candidate that is not among these goes no further, and keeps what it has.
     """
     revisions = list(candidates or _as_it_is(draft))
     if draft.stable is not None:
         revisions.insert(0, serving_plan(draft, draft.stable))
-    kept = kept_revision(draft)
-    planned = {plan.revision.hash for plan in revisions}
-    if kept is not None and kept.hash not in planned:
-        revisions.append(serving_plan(draft, kept))
+    for kept in (kept_revision(draft), selected_record(draft.facts)):
+        if kept is not None and kept.hash not in {plan.revision.hash for plan in revisions}:
+            revisions.append(serving_plan(draft, kept))
     return StackPlan(revisions=tuple(revisions), selected=_selected(draft))
 
 

@@ -1,8 +1,9 @@
 """Refilling the lost store of the revision that serves (spec section 8.1).
 
 The claim is created again under a mark, and stays marked until a Job younger than the claim has filled it. Only a
-marked claim's old Job is discarded: without Job and mark an empty store would look like a filled one. A Deployment that
-exists is left as it is, for its Pods may still answer; one that is missing is started only on a filled store.
+marked claim's old Job is discarded: without Job and mark an empty store would look like a filled one. A Deployment
+whose Pods answer is left as it is. Where none does, it waits without Pods until the store is filled: a Pod that mounts
+the empty claim on another node, or a claim that one Pod alone can mount, would keep the Job away from it.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ def is_empty(facts: RevisionFacts) -> bool:
         case StoreState.ABSENT:
             return True
         case StoreState.RECOVERING:
-            return not facts.prefetch.has_filled_the_store
+            return not facts.filled
         case StoreState.PRESENT:
-            return facts.prefetch.state is not PrefetchState.ABSENT and not facts.prefetch.has_filled_the_store
+            return facts.prefetch.state is not PrefetchState.ABSENT and not facts.filled
         case StoreState.TERMINATING:
             return False
 
@@ -48,13 +49,26 @@ def may_start_pods(facts: RevisionFacts) -> bool:
     return facts.serving.exists or (facts.store is not StoreState.TERMINATING and not is_empty(facts))
 
 
+def waits_for_store(facts: RevisionFacts) -> bool:
+    """Whether the Deployment of a proved revision has to wait without Pods: its store is empty, and nothing answers."""
+    return facts.serving.exists and facts.serving.model_ready == 0 and is_empty(facts)
+
+
+def is_withheld(facts: RevisionFacts) -> bool:
+    """Whether a lost store must not be created again yet: Pods would mount it before the Job does."""
+    return waits_for_store(facts) and facts.store is StoreState.ABSENT and facts.serving.pods > 0
+
+
 def needs_prefetch(draft: Draft, revision: RevisionStatus) -> bool:
     """Whether the plan of a proved revision holds a Job: one that is history, or one that refills the store."""
     facts = draft.facts.of(revision)
+    has_job = facts.prefetch.state is not PrefetchState.ABSENT
+    if is_withheld(facts) or (waits_for_store(facts) and facts.serving.pods > 0 and not has_job):
+        return False
     if _recovers(draft, revision) and facts.store is StoreState.RECOVERING and is_empty(facts):
         return not _exhausted(draft)
     # The history of version 0.3 is not ours to declare again: its Jobs were others, and a Job never changes.
-    return facts.prefetch.state is not PrefetchState.ABSENT and not names.is_legacy(revision.hash)
+    return has_job and not names.is_legacy(revision.hash)
 
 
 def tend_store(draft: Draft) -> float:
@@ -89,7 +103,10 @@ def _refill(draft: Draft, stable: RevisionStatus, facts: RevisionFacts) -> float
         return _give_up(draft, stable)
     if draft.facts.token_refusal is not None and facts.prefetch.state is not PrefetchState.RUNNING:
         return _wait_for_token(draft, stable, draft.facts.token_refusal)
-    lost = Cause(reason=Reason.STORE_LOST, message="the store is gone; it is created again and refilled")
+    message = "the store is gone; it is created again and refilled"
+    if waits_for_store(facts):
+        message += ", and no Pod is started before that" if not facts.serving.pods else " once its Pods have stopped"
+    lost = Cause(reason=Reason.STORE_LOST, message=message)
     if draft.degrade(lost.reason, explained(lost, facts.prefetch.obstacle).message):
         draft.event(EventReason.STORE_LOST, f"the store of revision {stable.hash} is gone and is refilled")
     if not marked:

@@ -121,5 +121,5 @@ def test_events_know_how_loud_they_are(reason: EventReason, type_: str) -> None:
 def test_event_reasons_are_those_of_the_contract() -> None:
     warnings = {reason for reason in EventReason if reason.type == "Warning"}
 
-    assert len(EventReason) == 39
-    assert len(warnings) == 21
+    assert len(EventReason) == 41
+    assert len(warnings) == 23

@@ -160,8 +160,37 @@ def test_a_rejected_revision_is_tried_again_once_for_each_word_of_a_person(bench
     assert bench.told("router", "PrefetchStarted") == 3
 
 
+def uids(bench: Bench, revision: str) -> dict[str, str]:
+    """Return the UIDs of what answers requests, or would."""
+    names = {"service": "router", "deployment": f"router-{revision}", "pvc": f"router-store-{revision}"}
+    found = {kind: bench.kubectl.get(kind, name, bench.namespace) for kind, name in names.items()}
+    return {kind: obj["metadata"]["uid"] if obj else "" for kind, obj in found.items()}
+
+
+def lose_status(bench: Bench) -> None:
+    """Empty the status, as restoring a backup does, or a wrong edit."""
+    empty = json.dumps({"status": None})
+    bench.kubectl.run(
+        "patch", "dm", "router", "-n", bench.namespace, "--subresource=status", "--type=merge", "-p", empty
+    )
+
+
+@side_by_side
+def test_a_lost_status_is_rebuilt_from_what_serves_and_no_request_fails(bench: Bench) -> None:
+    bench.declare("router")
+    before = bench.wait_ready("router")["status"]["stableRevision"]
+    answering = uids(bench, before["hash"])
+    with no_failed_request(bench, "router"):
+        lose_status(bench)
+        wait_until("the record", lambda: bench.told("router", "StatusRecovered") == 1, 30)
+        after = bench.wait_ready("router")["status"]["stableRevision"]
+        assert uids(bench, before["hash"]) == answering
+    assert {**before, "precision": ""} == {**after, "precision": ""}
+
+
 @side_by_side
 def test_a_manual_rollout_waits_for_a_persons_word(bench: Bench) -> None:
+    """Whatever becomes of its finished Job and of the record of it meanwhile."""
     bench.declare("router", rollout={"promotion": "Manual"})
     stable = bench.wait_ready("router")["status"]["stableRevision"]["hash"]
     with no_failed_request(bench, "router"):
@@ -169,6 +198,15 @@ def test_a_manual_rollout_waits_for_a_persons_word(bench: Bench) -> None:
         parked = bench.wait("router", "parked", lambda dm: phase(dm) == "AwaitingPromotion")
         candidate = parked["status"]["candidateRevision"]["hash"]
         assert bench.selected("router") == stable
+        parts = uids(bench, candidate)
+        collected = json.dumps({"spec": {"ttlSecondsAfterFinished": 0}})
+        job = f"router-pf-{candidate}"
+        bench.kubectl.run("patch", "job", job, "-n", bench.namespace, "--type=merge", "-p", collected)
+        wait_until("the Job to be collected", lambda: bench.kubectl.get("job", job, bench.namespace) is None, 30)
+        lose_status(bench)
+        bench.wait("router", "parked again", lambda dm: phase(dm) == "AwaitingPromotion")
+        assert uids(bench, candidate) == parts
+        assert bench.kubectl.get("job", job, bench.namespace) is None
         bench.annotate("router", "decisionmodel.io/promote", candidate)
         bench.wait_ready("router")
         wait_until("traffic to move", lambda: bench.selected("router") == candidate, 20)

@@ -52,7 +52,8 @@ AGAINST_THE_REVISION = (Pods.CRASHING, Pods.MISMATCHED, Pods.UNPROVED)
 class Objects(NamedTuple):
     """What exists of one revision.
 
-    `filled` says that the store holds the model; `renewed` that it is younger than the last promotion;
+    `filled` says that the store holds the model; `renewed` that it is younger than the last promotion; `recorded` that
+    it is this very claim that the status names as filled, if it names one;
     `job_uid` alternates between Jobs that follow each other; `stale` says that the Job is older than the store;
     `stopped` that the Deployment wants no Pods; `proved` that all Pods of this very Deployment were ready since it last
     wanted some; `many` that it was scaled up; `ended` that a Pod of it was evicted, of which the object stays.
@@ -61,6 +62,7 @@ class Objects(NamedTuple):
     store: Store = Store.ABSENT
     filled: bool = False
     renewed: bool = False
+    recorded: bool = False
     job: Job = Job.ABSENT
     job_uid: int = 0
     stale: bool = False
@@ -110,7 +112,13 @@ class Cluster(NamedTuple):
 
 def with_store(objects: Objects, store: Store) -> Objects:
     """Return the objects after an empty store was created."""
-    return objects._replace(store=store, filled=False, renewed=True, stale=objects.job is not Job.ABSENT)
+    stale = objects.job is not Job.ABSENT
+    return objects._replace(store=store, filled=False, renewed=True, recorded=False, stale=stale)
+
+
+def without_store(objects: Objects) -> Objects:
+    """Return the objects after the store is gone."""
+    return objects._replace(store=Store.ABSENT, filled=False, recorded=False)
 
 
 def with_job(objects: Objects) -> Objects:

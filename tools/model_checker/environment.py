@@ -16,6 +16,8 @@ from tools.model_checker.cluster import (
     evicted,
     with_deployment,
     with_pods,
+    without_job,
+    without_store,
 )
 from tools.model_checker.judge import Judge
 from tools.model_checker.obstacle import Obstacle
@@ -100,7 +102,7 @@ def moves(objects: Objects) -> Iterator[tuple[Move, Objects]]:
     if objects.stopped and objects.has_pods:
         yield Move.PODS_STOPPED, objects._replace(pods=Pods.NONE)
     if objects.store is Store.TERMINATING and not objects.mounted:
-        yield Move.STORE_GONE, objects._replace(store=Store.ABSENT, filled=False)
+        yield Move.STORE_GONE, without_store(objects)
 
 
 def disturbances(judge: Judge, state: State) -> Iterator[Step]:
@@ -171,9 +173,11 @@ def _harm(objects: Objects) -> Iterator[tuple[str, Objects]]:
     if objects.job is Job.RUNNING:
         yield "Job failed", objects._replace(job=Job.FAILED)
         yield "Job failed for good", objects._replace(job=Job.FAILED_FOR_GOOD)
+    elif objects.job is not Job.ABSENT:
+        yield "Job collected", without_job(objects)
     if objects.store in (Store.PRESENT, Store.RECOVERING):
-        gone = {"store": Store.TERMINATING} if objects.mounted else {"store": Store.ABSENT, "filled": False}
-        yield _STORE_DELETED, objects._replace(**gone)
+        terminating = objects._replace(store=Store.TERMINATING)
+        yield _STORE_DELETED, terminating if objects.mounted else without_store(objects)
     if not objects.deployment:
         return
     yield "Deployment deleted by a person", with_deployment(objects, exists=False)
@@ -186,7 +190,7 @@ def _harm(objects: Objects) -> Iterator[tuple[str, Objects]]:
         yield "Pod evicted", evicted(objects)
     without = with_pods(objects, Pods.NONE)
     if objects.store is Store.TERMINATING and objects.job is not Job.RUNNING:
-        without = without._replace(store=Store.ABSENT, filled=False)
+        without = without_store(without)
     yield "Pods deleted by a person", without
 
 
@@ -195,5 +199,7 @@ def _faults(judge: Judge, state: State) -> Iterator[tuple[str, State]]:
         yield "the engine operation fails", state._replace(operation=None, broken=True)
     yield "the process dies", restarted(state)
     yield "the clock is set back", state._replace(status=judge.later(state.status, clock.BACKWARDS))
+    # What a promotion owes goes with the record of it.
+    yield "status lost", state._replace(status=judge.lost(state.status), lost=True, owed=False)
     if state.seen is None:
         yield "the watch is lost", state._replace(seen=state.cluster)

@@ -5,14 +5,17 @@ Equal questions are asked once: a state machine without I/O may be remembered.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from api.conditions import EventReason, Reason
+from api.decisionmodel import DecisionModel
 from api.status import DecisionModelStatus, RevisionStatus
 from reconciler.controller.evaluation_subject import SCORED_PHASES
-from reconciler.controller.revisions import proved_before
+from reconciler.controller.observation import Past
+from reconciler.controller.revisions import past_of
 from reconciler.rollout import (
+    ClaimFacts,
     Decision,
     EvaluationFacts,
     Facts,
@@ -21,9 +24,11 @@ from reconciler.rollout import (
     Refusal,
     RevisionFacts,
     StoreState,
+    Unrecorded,
     approval,
 )
 from reconciler.rollout.promotion import recent_promotion
+from reconciler.rollout.retention import known_revisions
 from tools.model_checker import clock
 from tools.model_checker.cluster import NOTHING, Cluster, Job, Objects, Store
 from tools.model_checker.obstacle import Obstacle
@@ -38,6 +43,10 @@ _NOT_ALLOWED = Refusal(reason=Reason.REGISTRY_NOT_ALLOWED, message="the registry
 _UNREADABLE = Refusal(reason=Reason.API_KEY_INVALID, message="the Secret is missing")
 
 Decide = Callable[[Facts], Decision]
+
+_CLAIM: Final = "claim"
+_ANOTHER_CLAIM: Final = "another claim"
+_RECORDS: Final = ("stable_revision", "candidate_revision", "failed_revision")
 
 _STORES = {
     Store.ABSENT: StoreState.ABSENT,
@@ -82,6 +91,7 @@ class Verdict(NamedTuple):
         discards: Jobs (revision, UID) that are to run again.
         consumes_approval: Whether the annotation goes.
         scores: The candidate that is to be scored.
+        names: The revisions whose record names, as filled, the claim that is there.
     """
 
     status: int
@@ -93,6 +103,7 @@ class Verdict(NamedTuple):
     discards: tuple[tuple[int, int], ...]
     consumes_approval: bool
     scores: int | None
+    names: tuple[int, ...]
 
 
 class Known(NamedTuple):
@@ -156,14 +167,16 @@ class Judge:
         note, at = recent_promotion(status, clock.NOW), status.last_promotion_time
         return note is not None and at is not None and note.occasion == at.isoformat()
 
+    def lost(self, number: int) -> int:
+        """Return the status after somebody emptied it."""
+        return self._number(DecisionModelStatus(), 0) if number else number
+
     def verdict(self, state: State, view: Cluster) -> Verdict:
         """Decide about the DecisionModel of a state, with `view` of its objects."""
         status, answered = state.status, self._answer(state, view)
-        looked_at = {answered, *self.known(status)}
+        looked_at = {answered, view.service, *self.known(status)}
         seen = tuple(
-            _seen(objects, proved=proved_before(self._statuses[status], REVISIONS[index].hash) is not None)
-            if index in looked_at
-            else NOTHING
+            _seen(objects, past_of(self._statuses[status], REVISIONS[index].hash)) if index in looked_at else NOTHING
             for index, objects in enumerate(view.revisions)
         )
         question = Question(
@@ -190,16 +203,20 @@ class Judge:
 
     def _judge(self, question: Question) -> Verdict:
         before, view = self._statuses[question.status], question.view
+        model = model_of(question.spec, before)
+        revisions = {each.hash: _facts(question, model, index) for index, each in enumerate(REVISIONS)}
+        selected = None if view.service is None else REVISIONS[view.service]
         decision = self._decide(
             Facts(
                 now=clock.NOW,
-                model=model_of(question.spec, before),
+                model=model,
                 preflight=_NOT_ALLOWED if question.obstacle is Obstacle.MODEL else None,
                 resolution=None if question.obstacle is Obstacle.MODEL else resolution(question.answer),
                 refusals=(_UNREADABLE,) if question.obstacle is Obstacle.KEY else (),
-                revisions={REVISIONS[index].hash: _facts(view, index) for index in range(len(REVISIONS))},
-                service_selects=None if view.service is None else REVISIONS[view.service].hash,
+                revisions=revisions,
+                service_selects=None if selected is None else selected.hash,
                 switching_to=None if question.switching_to is None else REVISIONS[question.switching_to].hash,
+                unrecorded=_unrecorded(before, selected, revisions),
                 evaluation=_evaluation(question, before),
                 rollout_limit=0 if question.slot is Slot.UNLIMITED else 1,
                 admitted=question.slot is Slot.FREE,
@@ -212,17 +229,22 @@ class Judge:
         return Verdict(
             status=self._number(after, 0),
             plan=None if decision.stack is None else plan_of(decision.stack, many=question.spec.scaled),
-            promotes=_promoted(before, after),
+            promotes=_promoted(before, after, view.service),
             rests_on=_premise(decision),
             condemns=_condemned(before, after),
             tells=len(told) if all(event.occasion == promoted_at for event in told) else -1,
             discards=tuple(_job(uid) for uid in decision.discarded_jobs),
             consumes_approval=decision.approval_consumed,
             scores=_index(after.candidate_revision) if decision.evaluate else None,
+            names=tuple(
+                INDEX[each.hash]
+                for each in known_revisions(after)
+                if (claim := revisions[each.hash].claim) is not None and claim.uid == each.verified_store
+            ),
         )
 
     def _number(self, status: DecisionModelStatus, seconds: int) -> int:
-        status = clock.aged(status, seconds)
+        status = _renamed(clock.aged(status, seconds))
         text = status.model_dump_json(exclude_defaults=True)
         number = self._numbers.setdefault(text, len(self._statuses))
         if number == len(self._statuses):
@@ -234,13 +256,13 @@ def _index(record: RevisionStatus | None) -> int | None:
     return None if record is None else INDEX[record.hash]
 
 
-def _promoted(before: DecisionModelStatus, after: DecisionModelStatus) -> int | None:
-    """Return the revision that was promoted: the way back after a promotion is none."""
+def _promoted(before: DecisionModelStatus, after: DecisionModelStatus, service: int | None) -> int | None:
+    """Return the revision that was promoted: the way back is none, nor is a record of what is selected already."""
     old, new = _index(before.stable_revision), _index(after.stable_revision)
     went_back = old is not None and _index(after.failed_revision) == old
     previous = before.previous_revision
     steps_back = previous is not None and _index(previous.revision) == new and after.previous_revision is None
-    return None if new == old or went_back or steps_back else new
+    return None if new in (old, service) or went_back or steps_back else new
 
 
 def _condemned(before: DecisionModelStatus, after: DecisionModelStatus) -> int | None:
@@ -257,16 +279,42 @@ def _premise(decision: Decision) -> tuple[int, int] | None:
     return None if premise is None else (INDEX[premise.revision], premise.count)
 
 
-def _seen(objects: Objects, *, proved: bool) -> Objects:
+def _seen(objects: Objects, past: Past) -> Objects:
     """Return the objects as a pass sees them.
 
-    That the store of what has proved itself is younger than the last promotion speaks against it as the mark does.
+    That the store is another than the recorded one speaks against it as the mark does; where none is recorded, that the
+    store of what has proved itself is younger than the last promotion.
     """
-    if not (objects.filled or objects.proved or objects.renewed):
-        return objects
-    unmarked = proved and objects.renewed and not (objects.job is Job.COMPLETE and not objects.stale)
+    another = not objects.recorded if past.verified_store else past.proved_before is not None and objects.renewed
+    unmarked = another and not (objects.job is Job.COMPLETE and not objects.stale)
     store = Store.RECOVERING if unmarked and objects.store is Store.PRESENT else objects.store
-    return objects._replace(store=store, filled=False, renewed=False, proved=False)
+    recorded = objects.recorded and bool(past.verified_store)
+    return objects._replace(store=store, filled=False, renewed=False, recorded=recorded, proved=False)
+
+
+def _unrecorded(
+    status: DecisionModelStatus, selected: RevisionStatus | None, revisions: Mapping[str, RevisionFacts]
+) -> Unrecorded | None:
+    """Return what the Service selects and the status does not name; what is live always tells enough."""
+    if selected is None or selected.hash in {each.hash for each in known_revisions(status)}:
+        return None
+    return Unrecorded(record=selected) if revisions[selected.hash].serving.exists else None
+
+
+def _renamed(status: DecisionModelStatus) -> DecisionModelStatus:
+    """Return the status with one UID for every recorded claim: whether it is the one there, `Objects.recorded` says."""
+
+    def renamed(record: Any) -> Any:
+        return record and record.model_copy(update={"verified_store": record.verified_store and _CLAIM})
+
+    previous, rollback = status.previous_revision, status.recreate_rollback
+    if previous is not None:
+        previous = previous.model_copy(update={"revision": renamed(previous.revision)})
+    if rollback is not None:
+        both = {"failed": renamed(rollback.failed), "target": renamed(rollback.target)}
+        rollback = rollback.model_copy(update=both)
+    records = {each: renamed(getattr(status, each)) for each in _RECORDS}
+    return status.model_copy(update={**records, "previous_revision": previous, "recreate_rollback": rollback})
 
 
 def _evaluation(question: Question, status: DecisionModelStatus) -> EvaluationFacts | None:
@@ -276,8 +324,8 @@ def _evaluation(question: Question, status: DecisionModelStatus) -> EvaluationFa
     return scoring_facts(question.scoring, INDEX[candidate.hash], candidate.hash)
 
 
-def _facts(view: Cluster, index: int) -> RevisionFacts:
-    objects = view.revisions[index]
+def _facts(question: Question, model: DecisionModel, index: int) -> RevisionFacts:
+    objects = question.view.revisions[index]
     job = _JOBS[objects.job]
     if objects.job is not Job.ABSENT:
         job = PrefetchFacts(
@@ -288,7 +336,20 @@ def _facts(view: Cluster, index: int) -> RevisionFacts:
             failure=job.failure,
             permanent=job.permanent,
         )
-    return RevisionFacts(store=_STORES[objects.store], prefetch=job, serving=serving_facts(objects))
+    past = past_of(model.status, REVISIONS[index].hash)
+    return RevisionFacts(
+        store=_STORES[objects.store],
+        claim=None if objects.store is Store.ABSENT else _claim(model, objects, past),
+        verified=objects.recorded and bool(past.verified_store),
+        prefetch=job,
+        serving=serving_facts(objects),
+    )
+
+
+def _claim(model: DecisionModel, objects: Objects, past: Past) -> ClaimFacts:
+    cache = model.spec.cache
+    uid = _CLAIM if objects.recorded or not past.verified_store else _ANOTHER_CLAIM
+    return ClaimFacts(uid=uid, size=str(cache.size), access_modes=cache.effective_access_modes)
 
 
 def _job(uid: str) -> tuple[int, int]:

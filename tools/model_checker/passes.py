@@ -80,10 +80,30 @@ def _noticed(judge: Judge, state: State) -> State:
 
 def _written(judge: Judge, state: State, verdict: Verdict) -> State:
     """Return the state as it is right after the status write."""
+    state = _recorded(state, verdict)._replace(lost=state.lost and not _is_recognised(judge, state, verdict))
     if verdict.promotes is None:
         return _noticed(judge, state)._replace(status=verdict.status)
     proved = state.proved | {verdict.promotes}
     return _aged(state)._replace(status=verdict.status, known=True, owed=True, proved=proved)
+
+
+def _is_recognised(judge: Judge, state: State, verdict: Verdict) -> bool:
+    """Whether a status that was lost says again what serves, and no operation from before moves the traffic yet."""
+    service = state.cluster.service
+    return state.operation is None and (service is None or service in judge.known(verdict.status))
+
+
+def _recorded(state: State, verdict: Verdict) -> State:
+    """Return the state in which the claims that the status names as filled are known to be those."""
+    for index in verdict.names:
+        live = state.cluster.revisions[index]
+        # What was seen may be another claim than the one that is there by now.
+        if live.store is not Store.ABSENT and (state.seen is None or live.filled):
+            state = state._replace(cluster=state.cluster.with_revision(index, live._replace(recorded=True)))
+        if state.seen is not None:
+            seen = state.seen.revisions[index]._replace(recorded=True)
+            state = state._replace(seen=state.seen.with_revision(index, seen))
+    return state
 
 
 def _aged(state: State) -> State:

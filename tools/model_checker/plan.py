@@ -23,6 +23,7 @@ from tools.model_checker.cluster import (
     with_job,
     with_store,
     without_job,
+    without_store,
 )
 from tools.model_checker.scenario import INDEX, NAMES
 
@@ -36,6 +37,7 @@ class PlannedRevision(NamedTuple):
     stopped: bool
     recovering: bool
     many: bool
+    withheld: bool
 
 
 class Plan(NamedTuple):
@@ -57,7 +59,15 @@ class Write(NamedTuple):
 def plan_of(stack: StackPlan, *, many: bool) -> Plan:
     """Return the plan of a decision in the scenario's terms."""
     revisions = sorted(
-        PlannedRevision(INDEX[each.revision.hash], each.prefetch, each.serve, each.stopped, each.recovering, many)
+        PlannedRevision(
+            INDEX[each.revision.hash],
+            each.prefetch,
+            each.serve,
+            each.stopped,
+            each.recovering,
+            many,
+            each.withheld,
+        )
         for each in stack.revisions
     )
     return Plan(tuple(revisions), None if stack.selected is None else INDEX[stack.selected])
@@ -85,9 +95,9 @@ def _creations(plan: Plan, cluster: Cluster) -> Iterator[Write]:
 
 def _next_creation(planned: PlannedRevision, objects: Objects) -> tuple[str, Objects] | None:
     store = Store.RECOVERING if planned.recovering else Store.PRESENT
-    if objects.store is Store.ABSENT:
+    if objects.store is Store.ABSENT and not planned.withheld:
         return "store", with_store(objects, store)
-    if objects.store not in (store, Store.TERMINATING):
+    if objects.store not in (store, Store.TERMINATING, Store.ABSENT):
         return "store's mark", objects._replace(store=store)
     if planned.prefetch and objects.job is Job.ABSENT:
         return "Job", with_job(objects)
@@ -123,15 +133,11 @@ def _deletions(plan: Plan, cluster: Cluster) -> Iterator[Write]:
 def _wants(planned: PlannedRevision | None, what: str) -> bool:
     if planned is None:
         return False
-    return {"Deployment": planned.serve, "Job": planned.prefetch}.get(what, True)
-
-
-def _without_store(objects: Objects) -> Objects:
-    return objects._replace(store=Store.ABSENT, filled=False)
+    return {"Deployment": planned.serve, "Job": planned.prefetch, "store": not planned.withheld}[what]
 
 
 _LAST_FIRST: tuple[tuple[str, Callable[[Objects], bool], Callable[[Objects], Objects]], ...] = (
     ("Deployment", lambda objects: objects.deployment, lambda objects: with_deployment(objects, exists=False)),
     ("Job", lambda objects: objects.job is not Job.ABSENT, without_job),
-    ("store", lambda objects: objects.store not in (Store.ABSENT, Store.TERMINATING), _without_store),
+    ("store", lambda objects: objects.store not in (Store.ABSENT, Store.TERMINATING), without_store),
 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from api.conditions import Phase
-from tools.model_checker.cluster import AGAINST_THE_REVISION
+from tools.model_checker.cluster import AGAINST_THE_REVISION, Store
 from tools.model_checker.judge import Judge, Verdict
-from tools.model_checker.plan import Plan, Write
+from tools.model_checker.plan import Plan, PlannedRevision, Write
 from tools.model_checker.scenario import NAMES, REVISIONS
 from tools.model_checker.scoring import approval_of, has_passed
+from tools.model_checker.serving import serving_facts
 from tools.model_checker.slot import Slot
 from tools.model_checker.state import State
 from tools.model_checker.violation import Property, Violation
@@ -19,6 +20,8 @@ def state_violation(judge: Judge, state: State) -> Violation | None:
     if service is None:
         return None
     known = judge.known(state.status)
+    if state.lost:
+        return None
     if service not in (known.stable, known.previous, known.failed, known.target):
         return Violation(
             Property.TRAFFIC, f"the Service selects {NAMES[service]}, which the persisted status does not know"
@@ -100,12 +103,9 @@ def _begins(judge: Judge, state: State, verdict: Verdict) -> bool:
 
 
 def _plan_violation(judge: Judge, state: State, verdict: Verdict, plan: Plan) -> Violation | None:
-    for each in plan.revisions:
-        objects = state.view.revisions[each.revision]
-        if each.serve and not objects.deployment and not objects.filled:
-            return Violation(Property.STORE, f"Pods of {NAMES[each.revision]} are started on a store without files")
-    if crowded := _room_violation(state, plan) or _waiting_violation(judge, state, verdict, plan):
-        return crowded
+    found = _store_violation(state, plan) or _torn_down(judge, state, verdict, plan)
+    if found := found or _room_violation(state, plan) or _waiting_violation(judge, state, verdict, plan):
+        return found
     planned = {each.revision for each in plan.revisions}
     selected = state.view.service
     if selected is not None and selected not in planned:
@@ -114,6 +114,41 @@ def _plan_violation(judge: Judge, state: State, verdict: Verdict, plan: Plan) ->
     if stable is not None and stable not in planned:
         return Violation(Property.STABLE, f"the plan drops the stable {NAMES[stable]}")
     return None
+
+
+def _store_violation(state: State, plan: Plan) -> Violation | None:
+    for each in plan.revisions:
+        objects = state.view.revisions[each.revision]
+        if each.serve and not objects.deployment and not objects.filled:
+            return Violation(Property.STORE, f"Pods of {NAMES[each.revision]} are started on a store without files")
+        if _waits_in_vain(state, each):
+            return Violation(Property.STORE, f"Pods of {NAMES[each.revision]} may mount the store before it is filled")
+    return None
+
+
+def _waits_in_vain(state: State, planned: PlannedRevision) -> bool:
+    """Whether Pods are wanted, of which none answers, although the store is empty."""
+    objects = state.view.revisions[planned.revision]
+    empty = not objects.filled and objects.store is not Store.TERMINATING
+    return empty and planned.serve and not planned.stopped and not serving_facts(objects).model_ready
+
+
+def _torn_down(judge: Judge, state: State, verdict: Verdict, plan: Plan) -> Violation | None:
+    """Return which candidate loses its Pods, or is cached again, although it goes on and its store is filled."""
+    candidate = judge.known(state.status).candidate
+    if candidate is None or judge.known(verdict.status).candidate != candidate:
+        return None
+    objects = state.view.revisions[candidate]
+    if not objects.filled or objects.store is not Store.PRESENT or not serving_facts(objects).model_ready:
+        return None
+    # What an operation under way removes is gone already.
+    if _serves(plan, candidate) or (state.operation is not None and not _serves(state.operation, candidate)):
+        return None
+    return Violation(Property.CANDIDATE, f"the Pods of {NAMES[candidate]} go, which its filled store has proved")
+
+
+def _serves(plan: Plan, revision: int) -> bool:
+    return any(each.revision == revision and each.serve for each in plan.revisions)
 
 
 def write_violation(judge: Judge, state: State, write: Write) -> Violation | None:

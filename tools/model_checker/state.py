@@ -29,6 +29,7 @@ class State(NamedTuple):
         scoring: The evaluation, where there is one.
         slot: The rollout slot that others want, too.
         obstacle: What a person has to mend before anything goes further.
+        lost: Whether somebody emptied the status, and what was under way then has not come to an end yet.
     """
 
     spec: Spec
@@ -44,6 +45,7 @@ class State(NamedTuple):
     scoring: Scoring = Scoring()
     slot: Slot = Slot.UNLIMITED
     obstacle: Obstacle = Obstacle.NONE
+    lost: bool = False
 
     @property
     def view(self) -> Cluster:

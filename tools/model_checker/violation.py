@@ -30,7 +30,9 @@ class Property(StrEnum):
     STABLE = "stable"
     """The stable revision's store and Deployment are never removed."""
     STORE = "store"
-    """No Pods are started on a store without files."""
+    """No Pods are started on a store without files, and those that do not answer give way to what fills it."""
+    CANDIDATE = "candidate"
+    """What a candidate has come to on a filled store is kept while it goes on."""
     REST = "rest"
     """A run that nobody disturbs any more comes to rest, with traffic on the stable, or where that has no Pods on what
     stands in for it."""

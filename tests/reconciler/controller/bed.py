@@ -148,17 +148,18 @@ class Bed:
 
         def before_request(request: Request) -> bool:
             if request.method != "GET":
-                moments.append(self._moment(f"{request.method} {request.path}"))
+                moments.append(self.moment(f"{request.method} {request.path}"))
             return False
 
         async def before_stack_write() -> None:
-            moments.append(self._moment("stack"))
+            moments.append(self.moment("stack"))
 
         self.server.fail(500, matches=before_request)
         self.driver.before_write = before_stack_write
         return moments
 
-    def _moment(self, label: str) -> Moment:
+    def moment(self, label: str = "") -> Moment:
+        """What there is right now, to go on from it more than once."""
         return Moment(
             label=label,
             store=self.server.store.snapshot(),
@@ -252,6 +253,20 @@ class Bed:
         if live is not None and "status" in live:
             obj["status"] = live["status"]
         return self.server.put(API_VERSION, PLURAL, obj)
+
+    def lose_status(self, *fields: str) -> None:
+        """Empty these fields of the status, or all of it, as a restored backup or a wrong edit does."""
+
+        def without(obj: Object) -> None:
+            status = obj.pop("status", {})
+            if fields:
+                obj["status"] = {key: value for key, value in status.items() if key not in fields}
+
+        self.edit(DECISION_MODELS, KEY.name, without)
+
+    def restore_status(self, older: DecisionModelStatus) -> None:
+        """Put an older status back, as a restored backup does."""
+        self.edit(DECISION_MODELS, KEY.name, lambda obj: obj.update(status=older.dump()))
 
     def delete(self, name: str = KEY.name) -> None:
         """Delete the DecisionModel; the garbage collector deletes its children."""

@@ -43,6 +43,7 @@ class Kubelet:
 
     Attributes:
         prefetch: How Jobs end, by name: None completes them, False leaves them running.
+        collects_jobs: Whether Jobs vanish once they have ended, as with a TTL or a janitor.
         starts_containers: Whether new Pods get containers and an address.
         runtime: Makes the runtime of a new Pod from its template; tests replace it to get a wrong one.
         clock_ahead: By how many seconds the node's clock is ahead of everybody else's.
@@ -61,6 +62,7 @@ class Kubelet:
         self.starts_containers = True
         self.clock_ahead = 0.0
         self.has_room = True
+        self.collects_jobs = False
         self.adjust: Callable[[FakeRuntime], object] = lambda _: None
         self.refuse: Callable[[Object], str | None] = lambda _: None
         self.obstruct: Callable[[Object], Object | None] = lambda _: None
@@ -123,7 +125,11 @@ class Kubelet:
 
     def _run_job(self, job: Object) -> None:
         conditions = conditions_of(job)
-        if terminating(job) or is_true(conditions, "Complete") or is_true(conditions, "Failed"):
+        if is_true(conditions, "Complete") or is_true(conditions, "Failed"):
+            if self.collects_jobs:
+                self.server.remove("batch/v1", "jobs", *_key(job))
+            return
+        if terminating(job):
             return
         if job["spec"].get("suspend"):
             self._suspend(job)

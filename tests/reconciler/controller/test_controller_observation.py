@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.conditions import Reason
-from reconciler.controller.observation import Children, revision_facts, selected_revision, serving_pods
+from reconciler.controller.observation import Children, Past, revision_facts, selected_revision, serving_pods
 from reconciler.rollout import PrefetchState, StoreState
 
 REVISION = "0123456789abcdef"
@@ -224,7 +224,7 @@ def stored(created: str, *conditions: Object, prefetched: str = "", **metadata: 
 def test_a_claim_younger_than_the_promotion_of_what_it_serves_is_not_known_to_be_filled(
     children: Children, state: StoreState
 ) -> None:
-    assert revision_facts(children, "router", "u", REVISION, PROMOTED).store is state
+    assert revision_facts(children, "router", "u", REVISION, Past(proved_before=PROMOTED)).store is state
     if state is StoreState.RECOVERING:
         assert revision_facts(children, "router", "u", REVISION).store is StoreState.PRESENT
 

@@ -198,3 +198,46 @@ def test_a_new_stable_starts_with_a_clean_count() -> None:
     world.reconcile()
     assert world.rolled_out("laya:multilingual") == world.status.stable_revision
     assert world.status.store_recovery is None
+
+
+def world_that_does_not_answer(pods: int) -> tuple[World, RevisionStatus]:
+    """A lost store, and Pods of which none answers any more."""
+    world, stable = world_without_store()
+    world.pods(stable, ServingFacts(exists=True, pods=pods))
+    return world, stable
+
+
+def test_pods_that_do_not_answer_stop_before_the_store_is_created_again() -> None:
+    """They could mount the empty claim, on another node or as the only ones, and keep the Job away from it."""
+    world, stable = world_that_does_not_answer(pods=1)
+    decision = world.reconcile()
+    plan = plan_of(decision, stable)
+    assert (plan.serve, plan.stopped, plan.withheld, plan.prefetch) == (True, True, True, False)
+    assert "once its Pods have stopped" in condition(decision, ConditionType.DEGRADED).message
+
+    world.pods_are_gone(stable)
+    plan = plan_of(world.reconcile(), stable)
+    assert (plan.serve, plan.stopped, plan.withheld, plan.recovering) == (True, True, False, True)
+    plan = plan_of(refilling(world), stable)
+    assert (plan.stopped, plan.prefetch) == (True, True)
+
+    world.prefetched(stable)
+    plan = plan_of(world.reconcile(), stable)
+    assert (plan.serve, plan.stopped, plan.recovering) == (True, False, False)
+
+
+def test_a_store_that_is_there_already_gets_its_job_only_when_no_pod_can_mount_it_before() -> None:
+    world, stable = world_that_does_not_answer(pods=1)
+    lost = world.revisions[stable.hash]
+    world.revisions[stable.hash] = replace(lost, store=StoreState.RECOVERING, prefetch=PrefetchFacts())
+    plan = plan_of(world.reconcile(), stable)
+    assert (plan.stopped, plan.withheld, plan.prefetch) == (True, False, False)
+    world.pods_are_gone(stable)
+    assert plan_of(world.reconcile(), stable).prefetch
+
+
+def test_pods_that_answer_go_on_although_the_store_is_lost() -> None:
+    world, stable = world_without_store()
+    world.pods_ready(stable)
+    plan = plan_of(world.reconcile(), stable)
+    assert (plan.serve, plan.stopped, plan.withheld) == (True, False, False)

@@ -173,7 +173,7 @@ class World:
                 # The Pods take a while to end: see `pods_are_gone`.
                 pods = replace(pods, model_ready=0)
             store = StoreState.RECOVERING if plan.recovering else StoreState.PRESENT
-            if facts.store is StoreState.TERMINATING:
+            if facts.store is StoreState.TERMINATING or plan.withheld:
                 store = facts.store
             self.revisions[name] = RevisionFacts(store=store, prefetch=prefetch, serving=pods)
         self.service = decision.stack.selected
