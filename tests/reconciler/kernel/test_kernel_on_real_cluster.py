@@ -5,7 +5,6 @@ import base64
 import contextlib
 import json
 import secrets
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from reconciler.kernel.resources import ObjectKey, Resource
 from reconciler.kernel.retry import RetryPolicy
 from reconciler.kernel.store import Store
 from tests.fakes.waiting import until
-from tools.toolchain import program_path
+from tools.kubectl import Kubectl
 
 pytestmark = [pytest.mark.cluster, pytest.mark.anyio]
 
@@ -192,19 +191,14 @@ def loaded(kubeconfig: Path) -> Any:
 
 
 async def test_what_kubectl_accepts_reaches_the_cluster(
-    kubeconfig: Path, real: KubernetesClient, namespace: str, tmp_path: Path
+    kubeconfig: Path, kubectl: Kubectl, real: KubernetesClient, namespace: str, tmp_path: Path
 ) -> None:
     """Plugins that give an account's token or the administrator's certificate, and a name that has to be right."""
     admin = loaded(kubeconfig)
     cluster, user = admin["clusters"][0]["cluster"], admin["users"][0]["user"]
     accounts = Resource("", "v1", "serviceaccounts", "ServiceAccount")
     await real.create(accounts, namespace, {"metadata": {"name": "reader"}})
-    token = subprocess.run(  # noqa: ASYNC221 - a moment, and nothing else runs
-        [program_path("kubectl"), f"--kubeconfig={kubeconfig}", "-n", namespace, "create", "token", "reader"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
+    token = (await asyncio.to_thread(kubectl.run, "create", "token", "reader", "-n", namespace)).strip()
     pem = {field: base64.b64decode(user[f"{field}-data"]).decode() for field in ("client-certificate", "client-key")}
     pair = {"clientCertificateData": pem["client-certificate"], "clientKeyData": pem["client-key"]}
     named = {**cluster, "tls-server-name": "kubernetes.default.svc"}
