@@ -67,9 +67,9 @@ def uid(kubectl: Kubectl, kind: str, name: str, namespace: str = "default") -> s
     return str(found["metadata"]["uid"]) if found else ""
 
 
-def is_ready(kubectl: Kubectl) -> bool:
-    """Whether the environment's model is ready."""
-    found = kubectl.get("decisionmodel", MODEL) or {}
+def is_ready(kubectl: Kubectl, name: str = MODEL) -> bool:
+    """Whether a model is ready: the environment's, if no other is named."""
+    found = kubectl.get("decisionmodel", name) or {}
     return str(found.get("status", {}).get("phase")) == "Ready"
 
 
@@ -284,11 +284,11 @@ def test_an_update_takes_over_what_one_file_installed(
     installed: str, stack: PulumiStack, environment: Environment, kubectl: Kubectl
 ) -> None:
     """What it sets otherwise is kubectl's by then; nothing is made anew, and what serves serves on."""
-    kubectl.apply(decision_model(MODEL, "default", "laya:en"))
-    wait_until("the model to be ready", lambda: is_ready(kubectl), 150)
+    kubectl.apply(decision_model("installed", "default", "laya:en"))
+    wait_until("the model to be ready", lambda: is_ready(kubectl, "installed"), 150)
     kept = (("crd", DEFINITION), ("namespace", SYSTEM_NAMESPACE), ("deployment", MANAGER_NAME, SYSTEM_NAMESPACE))
-    before = [uid(kubectl, *key) for key in (*kept, ("decisionmodel", MODEL))]
-    asking = Asking(kubectl, environment.images.registry.name, MODEL)
+    before = [uid(kubectl, *key) for key in (*kept, ("decisionmodel", "installed"))]
+    asking = Asking(kubectl, environment.images.registry.name, "installed")
     asking.start()
     try:
         configure(stack, manager__maxConcurrentReconciles=2)
@@ -299,6 +299,6 @@ def test_an_update_takes_over_what_one_file_installed(
     finally:
         asking.stop()
 
-    assert [uid(kubectl, *key) for key in (*kept, ("decisionmodel", MODEL))] == before
+    assert [uid(kubectl, *key) for key in (*kept, ("decisionmodel", "installed"))] == before
     assert "--max-concurrent-reconciles=2" in manager_container(kubectl)["args"]
     assert [each["containerPort"] for each in manager_container(kubectl)["ports"]] == [8081, 8080]
