@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
@@ -26,6 +27,7 @@ from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.evidence import EvidenceKeeper
 from reconciler.controller.gathering import Gatherer
 from reconciler.controller.growth import StoreGrower
+from reconciler.controller.line_metrics import Line, LineCollector, line_of
 from reconciler.controller.metrics import ControllerMetrics
 from reconciler.controller.notices import NoticeReader
 from reconciler.controller.owned_config_maps import OwnedConfigMaps
@@ -70,6 +72,8 @@ CONTROLLER = "decisionmodel"
 SWEEP_TASKS = "sweep"
 # A probe takes turns only where it inspects or writes: one whose model loads for long must not hold up others.
 _TASK_LIMITS = {RESOLVE_TASKS: 16, PROBE_TASKS: None, EVALUATION_TASKS: 64, STACK_TASKS: 4096, SWEEP_TASKS: 1}
+# They wait for what a namespace's own Pods or registries answer.
+_ENDLESS_TASKS = frozenset({RESOLVE_TASKS, EVALUATION_TASKS})
 _DRAIN_SECONDS = 20.0
 # After a crash or the loss of the Lease another may lead soon: what the engine does has to end before that, and killing
 # what does not takes its time too.
@@ -108,7 +112,9 @@ class Reconciliation:
         self.queue: WorkQueue[ObjectKey] = WorkQueue(observer=queue_metrics, timing=self.timing)
         queue_metrics.bind(self.queue)
         self.watched.when_changed(self.queue.add)
-        self.background = BackgroundTasks(_TASK_LIMITS, self.queue.add, clock=self.timing.clock)
+        self.background = BackgroundTasks(
+            _TASK_LIMITS, self.queue.add, reserved=_ENDLESS_TASKS, clock=self.timing.clock
+        )
         self.metrics = ControllerMetrics(self.registry)
         self.registry_client = RegistryClient(
             options.controller.registries,
@@ -124,8 +130,32 @@ class Reconciliation:
             on_drop=dropped_events_metric(self.registry),
             timing=self.timing,
         )
+        self.evaluations = self._evaluations()
         self._sweep_started = False
         self.reconciler = self._reconciler()
+        self.registry.register(LineCollector(self._lines()))
+
+    def _lines(self) -> Mapping[str, Callable[[], Line]]:
+        limited = self.background.slots()
+        slots = {
+            RESOLVE_TASKS: limited[RESOLVE_TASKS],
+            PROBE_TASKS: self.runtime_client.inspections,
+            EVALUATION_TASKS: limited[EVALUATION_TASKS],
+            "compare": self.evaluations.comparisons,
+            STACK_TASKS: self.driver.turns,
+        }
+        lines = {work: line_of(each) for work, each in slots.items()}
+        return {**lines, "rollout": lambda: self.reconciler.line(self.timing.now())}
+
+    def _evaluations(self) -> Evaluations:
+        return Evaluations(
+            self.client,
+            Evaluator(client=self.runtime_client, clock=self.timing.clock, sleep=self.timing.sleep),
+            self.background,
+            EvidenceKeeper(OwnedConfigMaps(self.client)),
+            clock=self.timing.clock,
+            now=self.timing.now,
+        )
 
     def _reconciler(self) -> Reconciler:
         settings = self.options.controller
@@ -153,14 +183,6 @@ class Reconciliation:
         grower = StoreGrower(self.client, clock=self.timing.clock)
         seeds, evidence = Seeds(config_maps), EvidenceKeeper(config_maps)
         notices = NoticeReader(self.client, clock=self.timing.clock)
-        evaluations = Evaluations(
-            self.client,
-            Evaluator(client=self.runtime_client, clock=self.timing.clock, sleep=self.timing.sleep),
-            self.background,
-            evidence,
-            clock=self.timing.clock,
-            now=self.timing.now,
-        )
         return Reconciler(
             settings,
             Collaborators(
@@ -176,7 +198,7 @@ class Reconciliation:
                     stacks,
                     grower,
                     seeds,
-                    evaluations,
+                    self.evaluations,
                     notices,
                     now=self.timing.now,
                 ),
@@ -184,7 +206,7 @@ class Reconciliation:
                 prober=prober,
                 stacks=stacks,
                 seeds=seeds,
-                evaluations=evaluations,
+                evaluations=self.evaluations,
                 evidence=evidence,
                 notices=notices,
                 grower=grower,

@@ -7,7 +7,8 @@ then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ from pydantic import ValidationError
 
 from api.conditions import ConditionType, Phase, Reason
 from api.decisionmodel import DecisionModel
+from reconciler.controller.line_metrics import Line
 from reconciler.kernel.resources import KubernetesObject, ObjectKey, object_key
 
 _LAST = datetime.max.replace(tzinfo=UTC)
@@ -32,7 +34,10 @@ class Standing:
 
 
 class RolloutBudget:
-    """Grants slots first come, first served, and reserves them until the candidate is persisted.
+    """Grants slots to namespaces in turn, and reserves them until the candidate is persisted.
+
+    Ahead in the line is whose namespace has fewer slots, had fewer while it waited, and has fewer ahead in the line;
+    among equals, who came first.
 
     Args:
         limit: How many rollouts may be under way at once; 0 for any number.
@@ -42,6 +47,8 @@ class RolloutBudget:
         self.limit = limit
         self._reserved: dict[ObjectKey, str] = {}
         self._left_out: set[ObjectKey] = set()
+        self._turns: dict[str, int] = {}
+        """Slots that were granted to each namespace of the line; who comes anew starts level with the others."""
 
     def admit(self, key: ObjectKey, revision: str, models: Iterable[KubernetesObject], now: datetime) -> bool:
         """Reserve a slot for the rollout of `revision` if there is one for it.
@@ -55,8 +62,10 @@ class RolloutBudget:
         # Whoever asks has been read.
         self._left_out.discard(key)
         counted = (obj for obj in models if object_key(obj) not in self._left_out)
-        if key not in self._reserved and not self._is_free(key, [standing(obj, now) for obj in counted]):
-            return False
+        if key not in self._reserved:
+            if not self._is_free(key, [standing(obj, now) for obj in counted]):
+                return False
+            self._turns[key.namespace] += 1
         self._reserved[key] = revision
         return True
 
@@ -64,6 +73,21 @@ class RolloutBudget:
         """Give a reservation back: the status says it now, the rollout is off, or the DecisionModel is gone."""
         self._reserved.pop(key, None)
         self._left_out.discard(key)
+
+    def line(self, models: Iterable[KubernetesObject], now: datetime) -> Line:
+        """Return who rolls out, and who waits for how long; nobody where there is no limit."""
+        if self.limit == 0:
+            return Line()
+        standings = [standing(obj, now) for obj in models if object_key(obj) not in self._left_out]
+        held = {each.key for each in standings if each.active} | self._reserved.keys()
+        since: dict[str, list[float]] = {}
+        for each in standings:
+            if each.waiting_since is not None and each.key not in held:
+                since.setdefault(each.key.namespace, []).append((now - each.waiting_since).total_seconds())
+        return Line(
+            held=Counter(key.namespace for key in held),
+            waiting={namespace: (len(waits), max(waits)) for namespace, waits in since.items()},
+        )
 
     def leave_out(self, key: ObjectKey) -> None:
         """Count a DecisionModel no more that does not fit the declared API: what it has begun does not end."""
@@ -75,10 +99,29 @@ class RolloutBudget:
         asking = others.pop(key, None)
         since = asking.waiting_since if asking is not None and asking.waiting_since else _LAST
         taken = {each.key for each in others.values() if each.active} | (self._reserved.keys() - {key})
-        ahead = {
-            each.key for each in others.values() if each.waiting_since and (each.waiting_since, each.key) < (since, key)
-        }
-        return len(taken | ahead) < self.limit
+        waiting = [
+            (each.waiting_since, each.key)
+            for each in others.values()
+            if each.waiting_since is not None and each.key not in taken
+        ]
+        waiting.append((since, key))
+        self._follow({each.namespace for each in (*taken, *(each for _, each in waiting))})
+        line = _in_turn(waiting, Counter(each.namespace for each in taken) + Counter(self._turns))
+        return len(taken) + line.index(key) < self.limit
+
+    def _follow(self, namespaces: Collection[str]) -> None:
+        """Remember the turns of those namespaces alone: they hold slots or wait for one."""
+        level = min((self._turns[each] for each in namespaces if each in self._turns), default=0)
+        self._turns = {each: self._turns.get(each, level) for each in namespaces}
+
+
+def _in_turn(waiting: Iterable[tuple[datetime, ObjectKey]], before: Counter[str]) -> list[ObjectKey]:
+    """Return the line: each namespace in turn, those that had the fewest slots first."""
+    places = []
+    for since, key in sorted(waiting):
+        places.append((before[key.namespace], since, key))
+        before[key.namespace] += 1
+    return [key for *_, key in sorted(places)]
 
 
 def standing(obj: KubernetesObject, now: datetime) -> Standing:

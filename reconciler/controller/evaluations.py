@@ -11,7 +11,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from api.conditions import Reason
@@ -40,11 +40,12 @@ from reconciler.evaluation.report import report_evaluation
 from reconciler.evaluation.scores import SCORER_VERSION, compute_scores
 from reconciler.evaluation.table import Item
 from reconciler.evaluation.verdict import Decision as Comparison
-from reconciler.kernel.background import BackgroundTasks
+from reconciler.kernel.background import BackgroundTasks, TaskKey
 from reconciler.kernel.client import KubernetesClient
 from reconciler.kernel.errors import KubernetesError
 from reconciler.kernel.resources import ObjectKey
 from reconciler.rollout import EvaluationFacts, Refusal
+from reconciler.turns import FairSlots
 
 RETRY_SECONDS = 10.0
 """Between runs that could not ask a Pod."""
@@ -104,11 +105,13 @@ class Evaluations:
         self._evidence = evidence
         self._clock = clock
         self._now = now
-        self._comparing = asyncio.Semaphore(COMPARISONS_AT_ONCE)
+        self.comparisons = FairSlots(COMPARISONS_AT_ONCE, clock=clock)
         self._subjects: dict[str, Subject] = {}
         self._tables: dict[TableKey, tuple[Item, ...]] = {}
         self._silent: dict[str, tuple[str, float]] = {}
         """By DecisionModel, the serving revision that did not answer the last time, and since when."""
+        self._begun: dict[TaskKey, datetime] = {}
+        """When the first run of a subject got its slot: its deadline counts from then."""
 
     async def facts(self, model: DecisionModel) -> EvaluationFacts | None:
         """Return what is known about scoring the candidate in flight; None when there is nothing to score.
@@ -133,6 +136,8 @@ class Evaluations:
             return known.obstructed(subject, hopeless=True)
         if subject.left_out and model.status.stable_revision is not None:
             known = known.compared_with_nothing(subject.left_out)
+        waits = self._background.running(subject.task) and self._background.begun(subject.task) is None
+        known = replace(known, waits=waits, begun_at=self._begun.get(subject.task))
         return self._with_outcome(known, subject)
 
     def run(self, model: DecisionModel, children: Children, api_key: str | None) -> float | None:
@@ -152,8 +157,10 @@ class Evaluations:
 
     def stop(self, key: ObjectKey, uid: str) -> None:
         """End what runs for a DecisionModel whose candidate is no longer to be scored, and forget its answers."""
-        if self._subjects.pop(uid, None) is None:
+        subject = self._subjects.pop(uid, None)
+        if subject is None:
             return
+        self._begun.pop(subject.task, None)
         self._background.cancel(key, EVALUATION_TASKS)
         for table in [table for table in self._tables if table.owner == uid]:
             del self._tables[table]
@@ -191,6 +198,7 @@ class Evaluations:
         )
         if before is not None and before.task != subject.task:
             self._background.cancel(key_of(model), EVALUATION_TASKS)
+            self._begun.pop(before.task, None)
         self._subjects[model.metadata.uid] = subject
         return subject
 
@@ -216,6 +224,7 @@ class Evaluations:
 
     async def _scored(self, run: Run) -> EvaluationStatus:
         """Judge the candidate; why that could not be done is logged once, and a fact until the next run has ended."""
+        self._begun.setdefault(run.subject.task, self._now())
         try:
             return await self._judge(run)
         except Exception as error:
@@ -288,7 +297,7 @@ class Evaluations:
             scorer_version=str(SCORER_VERSION),
         )
         parameters = declared_parameters(statistics, inputs.seed)
-        async with self._comparing:
+        async with self.comparisons.hold(subject.model.metadata.namespace):
             proof = await judge_apart(baseline, candidate, inputs, parameters)
         await self._evidence.keep(subject.model, subject.candidate.hash, proof.document)
         return Verdict(_RESULTS[proof.verdict.decision], f"{proof.verdict.code}: {proof.verdict.text}")

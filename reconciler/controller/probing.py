@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import time
@@ -34,6 +33,7 @@ from reconciler.kernel.errors import Conflict, Invalid, NotFound
 from reconciler.kernel.resources import KubernetesObject, ObjectKey
 from reconciler.kernel.workers import REQUEUE_JITTER
 from reconciler.rollout import timing
+from reconciler.turns import FairSlots
 
 PROBE_TASKS = "probe"
 REINSPECT_SECONDS = timing.RECHECK_READY * (1 - REQUEUE_JITTER) - 4.0
@@ -143,7 +143,7 @@ class Prober:
         self._on_written = on_written
         self._clock = clock
         self._now = now
-        self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
+        self._writes = FairSlots(WRITES_AT_ONCE)
         self._pods: dict[ObjectKey, dict[str, _Known]] = {}
 
     def precision(self, owner: ObjectKey, revision: str) -> str:
@@ -219,7 +219,7 @@ class Prober:
                 reference = ModelName.parse(target.expected.name).reference
                 await self._runtime.warm_up(address, reference, target.api_key, timeout_seconds=target.warm_up_seconds)
                 known.memory = replace(known.memory, warmed_up_for=_containers_ready_at(pod))
-            inspection = await self._runtime.inspect(address, target.api_key)
+            inspection = await self._runtime.inspect(address, target.api_key, tenant=target.owner.namespace)
         except RuntimeCallError as error:
             return error
         # What another process has proved is proved again by what the runtime has in memory now.
@@ -243,7 +243,7 @@ class Prober:
         # With the UID in the body, a Pod that was replaced under its name is refused and not given another's proof.
         body: dict[str, Any] = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}
         try:
-            async with self._writes:
+            async with self._writes.hold(target.owner.namespace):
                 written = await self._client.apply(
                     PODS,
                     metadata["namespace"],

@@ -25,6 +25,7 @@ from reconciler.controller.evaluations import Evaluations
 from reconciler.controller.evidence import EvidenceKeeper
 from reconciler.controller.gathering import Gathered, Gatherer
 from reconciler.controller.growth import StoreGrower
+from reconciler.controller.line_metrics import Line
 from reconciler.controller.merge_patch import difference
 from reconciler.controller.metrics import ControllerMetrics
 from reconciler.controller.notices import NoticeReader
@@ -404,6 +405,10 @@ class Reconciler:
         self._with.adopter.forget(key)
         self._with.grower.forget_others({object_uid(claim) for claim in self._with.watched.children[CLAIMS]})
         self._with.stacks.forget(key, uid)
+
+    def line(self, now: datetime) -> Line:
+        """Return who rolls out, and who waits for a slot."""
+        return self._budget.line(self._with.watched.models, now)
 
     def owners(self) -> list[Owner]:
         """Return the owners that exist right now, as the watch cache knows them."""

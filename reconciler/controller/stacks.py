@@ -157,7 +157,12 @@ class StackConverger:
 
     async def remove(self, stack: str) -> None:
         """Drop one stack and its state without touching the cluster."""
-        operation = Operation(kind=OperationKind.REMOVE, stack=stack, deadline_seconds=self._deadline)
+        operation = Operation(
+            kind=OperationKind.REMOVE,
+            stack=stack,
+            deadline_seconds=self._deadline,
+            tenant=stack.partition(".")[0],
+        )
         async with self._removals:
             self._report(await self._driver.run(operation))
 
@@ -225,6 +230,7 @@ class StackConverger:
             deadline_seconds=self._deadline,
             # Where traffic has to move, clients may be at a revision that fails: a fleet's repairs can wait.
             urgent=any(each.kind == "Service" for each in work.drift),
+            tenant=work.desired.owner.namespace,
         )
         outcome = await self._driver.run(operation)
         self._report(outcome)

@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class StackDriver:
-    """Runs operations, each as one CLI process: first come first served, never two on one stack at once.
+    """Runs operations, each as one CLI process: shared fairly by namespaces, never two on one stack at once.
 
     Precondition: from its first operation until it is closed, the caller holds the Lease that makes it the only writer
     of this backend and project. On the strength of that, locks left by other hosts are deleted (see `recovery`), and
@@ -48,6 +48,8 @@ class StackDriver:
         self._pool = WorkerPool(
             size=settings.workers, preload=settings.preload, operations_per_worker=settings.operations_per_worker
         )
+        self.turns = self._pool.turns
+        """Who waits for a worker, and who has one."""
         # An entry lives as long as an operation waits for it or holds it.
         self._stack_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._running: dict[asyncio.Task[Outcome], Stop] = {}
@@ -127,7 +129,7 @@ class StackDriver:
         lock = self._stack_locks.setdefault(order.operation.stack, asyncio.Lock())
         async with lock:
             try:
-                async with self._pool.lend(urgent=order.operation.urgent) as worker:
+                async with self._pool.lend(order.operation.tenant, urgent=order.operation.urgent) as worker:
                     if stop.asked.is_set():
                         message = "the operation was stopped before its start"
                         return _not_run(order.operation, FailureReason.INTERRUPTED, message)

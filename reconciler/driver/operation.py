@@ -42,6 +42,7 @@ class Operation:
         program: The desired content, for kinds in `PROGRAM_KINDS`; None otherwise.
         deadline_seconds: How long the work may take, recovery included, counted from when it leaves the queue.
         urgent: Whether it goes before others that wait for a worker.
+        tenant: Whose it is: a namespace. Those of one keep no other's waiting.
 
     Raises:
         ValueError: A field contradicts the above.
@@ -52,6 +53,7 @@ class Operation:
     program: Program | None = None
     deadline_seconds: float
     urgent: bool = False
+    tenant: str = ""
 
     def __post_init__(self) -> None:
         if not _STACK_NAME.fullmatch(self.stack):

@@ -1,4 +1,4 @@
-"""A fixed number of warm worker processes, lent out first come first served, to who is in a hurry before others.
+"""A fixed number of warm worker processes, shared fairly by namespaces, with those in a hurry before others.
 
 A worker that was broken, killed or has served its share is replaced while its slot is idle, so the next operation
 finds a warm one.
@@ -7,13 +7,12 @@ finds a warm one.
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from reconciler.driver.worker_process import WorkerProcess
+from reconciler.turns import FairSlots
 
 
 class _Slot:
@@ -21,36 +20,6 @@ class _Slot:
 
     def __init__(self, worker: asyncio.Task[WorkerProcess]) -> None:
         self.worker = worker
-
-
-class _IdleSlots:
-    """The slots that are not on loan, and the turns of those who wait for one."""
-
-    def __init__(self) -> None:
-        self._slots: deque[_Slot] = deque()
-        self._turns: list[tuple[bool, int, asyncio.Future[_Slot]]] = []
-        self._arrivals = itertools.count()
-
-    async def take(self, *, urgent: bool) -> _Slot:
-        if self._slots:
-            return self._slots.popleft()
-        turn: asyncio.Future[_Slot] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._turns, (not urgent, next(self._arrivals), turn))
-        try:
-            return await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                # It was this one's turn already.
-                self.put(turn.result())
-            raise
-
-    def put(self, slot: _Slot) -> None:
-        while self._turns:
-            *_, turn = heapq.heappop(self._turns)
-            if not turn.done():
-                turn.set_result(slot)
-                return
-        self._slots.append(slot)
 
 
 class WorkerPool:
@@ -67,7 +36,9 @@ class WorkerPool:
         self._preload = tuple(preload)
         self._operations_per_worker = operations_per_worker
         self._slots: list[_Slot] = []
-        self._idle = _IdleSlots()
+        self._idle: deque[_Slot] = deque()
+        # Operations have a deadline, so none has to be kept free.
+        self.turns = FairSlots(size)
 
     async def start(self) -> None:
         """Spawn all workers and wait until they are warm.
@@ -77,25 +48,29 @@ class WorkerPool:
         """
         self._slots = [_Slot(self._spawn()) for _ in range(self._size)]
         await asyncio.gather(*(slot.worker for slot in self._slots))
-        for slot in self._slots:
-            self._idle.put(slot)
+        self._idle.extend(self._slots)
 
     @asynccontextmanager
-    async def lend(self, *, urgent: bool = False) -> AsyncIterator[WorkerProcess]:
+    async def lend(self, tenant: str = "", *, urgent: bool = False) -> AsyncIterator[WorkerProcess]:
         """Wait for a free slot and hold its worker.
 
         Args:
-            urgent: Whether to go before all who wait and are not.
+            tenant: For whom: a namespace.
+            urgent: Whether to go before those that wait and are not, within bounds (`FairQueue`).
 
         Raises:
             WorkerLostError: The slot's worker could not be started; the next borrower tries again.
         """
-        slot = await self._idle.take(urgent=urgent)
-        try:
-            yield await self._live(slot)
-        finally:
-            await self._settle(slot)
-            self._idle.put(slot)
+        async with self.turns.hold(tenant, urgent=urgent):
+            slot = self._idle.popleft()
+            try:
+                yield await self._live(slot)
+            finally:
+                # Cancelled in between, it is idle all the same: who borrows it next looks whether its worker lives.
+                try:
+                    await self._settle(slot)
+                finally:
+                    self._idle.append(slot)
 
     async def close(self) -> None:
         """Kill all workers. Nothing may be on loan."""

@@ -23,6 +23,7 @@ from reconciler.engine.decisions import Answer, Enquiry, parse_answers
 from reconciler.engine.errors import MalformedAnswer, RuntimeRejected, RuntimeUnauthorized, RuntimeUnreachable
 from reconciler.engine.gate import LoadedModel
 from reconciler.http_client import open_client
+from reconciler.turns import FairSlots
 
 WARM_UP_SECONDS: Final = 120.0
 INSPECTION_SECONDS: Final = 5.0
@@ -80,7 +81,7 @@ class RuntimeClient:
 
     def __init__(self, *, port: int = keys.RUNTIME_PORT, inspections_at_once: int = _INSPECTIONS_AT_ONCE) -> None:
         self._port = port
-        self._slots = asyncio.Semaphore(inspections_at_once)
+        self.inspections = FairSlots(inspections_at_once, reserve=True)
         self._http = open_client(
             trust_env=False,
             # Pods speak plain HTTP: a context that trusts nobody saves reading the certificates of everybody.
@@ -115,20 +116,21 @@ class RuntimeClient:
             raise MalformedAnswer("the runtime answered the warm-up with something else than a load")
 
     async def inspect(
-        self, address: str, key: str | None, *, timeout_seconds: float = INSPECTION_SECONDS
+        self, address: str, key: str | None, *, tenant: str = "", timeout_seconds: float = INSPECTION_SECONDS
     ) -> tuple[LoadedModel, ...]:
         """The models in a runtime's memory.
 
         Args:
             address: The Pod's IP.
             key: The bearer key, None without authentication.
+            tenant: For whom: the Pod's namespace. Inspections of one keep no other's waiting.
             timeout_seconds: Limit of the whole call, not counting the wait for other inspections.
 
         Raises:
             RuntimeCallError: Nothing was learnt.
         """
         request = self._request("GET", address, "/api/ps", key=key)
-        async with self._slots:
+        async with self.inspections.hold(tenant):
             body = await self._call(request, timeout_seconds)
         return tuple(_loaded_model(entry, key) for entry in _parsed(body, _LoadedModels).models)
 

@@ -8,11 +8,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from reconciler.kernel.resources import ObjectKey
+from reconciler.turns import FairSlots
 
 _log = logging.getLogger(__name__)
 
@@ -38,10 +39,11 @@ class Outcome:
 
 
 class BackgroundTasks:
-    """A set of keyed tasks with a limit of parallel ones per kind; tasks beyond it wait in the order of their start.
+    """A set of keyed tasks with a limit of parallel ones per kind, which namespaces share fairly.
 
     Args:
         limits: Parallel tasks per kind, None for any number; these are all kinds there are.
+        reserved: Kinds whose work may take for ever: some of their slots stay free for namespaces that hold none.
         on_end: Called with the owner when a task ended by itself (to queue its key), not when it was cancelled.
         clock: Monotonic seconds.
     """
@@ -51,14 +53,17 @@ class BackgroundTasks:
         limits: Mapping[str, int | None],
         on_end: Callable[[ObjectKey], None],
         *,
+        reserved: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._slots: dict[str, AbstractAsyncContextManager[None]] = {
-            kind: nullcontext() if limit is None else asyncio.Semaphore(limit) for kind, limit in limits.items()
+        self._slots = {
+            kind: None if limit is None else FairSlots(limit, reserve=kind in reserved, clock=clock)
+            for kind, limit in limits.items()
         }
         self._on_end = on_end
         self._clock = clock
         self._tasks: dict[TaskKey, asyncio.Task[None]] = {}
+        self._begun: dict[TaskKey, float] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._outcomes: dict[TaskKey, Outcome] = {}
         self._unread: set[TaskKey] = set()
@@ -79,10 +84,10 @@ class BackgroundTasks:
         Raises:
             KeyError: There is no such kind.
         """
-        slot = self._slots[key.kind]
+        slots = self._slots[key.kind]
         if self._closed or key in self._tasks:
             return False
-        running = self._run(key, slot, work, keep_outcome=keep_outcome)
+        running = self._run(key, slots, work, keep_outcome=keep_outcome)
         task = asyncio.create_task(running, name="/".join((*key.owner, key.kind, key.detail)))
         self._tasks[key] = task
         self._by_owner.setdefault(key.owner, set()).add(key)
@@ -92,6 +97,14 @@ class BackgroundTasks:
     def running(self, key: TaskKey) -> bool:
         """Whether work of that key runs, or waits for its turn."""
         return key in self._tasks
+
+    def begun(self, key: TaskKey) -> float | None:
+        """When the running work of that key got its slot, on the injected clock; None while it waits, or is none."""
+        return self._begun.get(key)
+
+    def slots(self) -> Mapping[str, FairSlots]:
+        """The slots of each kind whose number is limited."""
+        return {kind: slots for kind, slots in self._slots.items() if slots is not None}
 
     def count(self, kind: str) -> int:
         """Tasks of a kind that run or wait."""
@@ -140,13 +153,14 @@ class BackgroundTasks:
     async def _run(
         self,
         key: TaskKey,
-        slot: AbstractAsyncContextManager[None],
+        slots: FairSlots | None,
         work: Callable[[], Awaitable[Any]],
         *,
         keep_outcome: bool,
     ) -> None:
-        async with slot:
+        async with nullcontext() if slots is None else slots.hold(key.owner.namespace):
             value, error = None, None
+            self._begun[key] = self._clock()
             try:
                 value = await work()
             except Exception as raised:  # noqa: BLE001 - the error is the outcome, for the caller to judge
@@ -165,12 +179,14 @@ class BackgroundTasks:
         if self._tasks.get(key) is not task:
             return  # Cancelled by us; the key may already belong to a newer task.
         del self._tasks[key]
+        self._begun.pop(key, None)
         self._drop_if_empty(key)
         self._on_end(key.owner)
 
     def _cancel(self, keys: Collection[TaskKey]) -> None:
         for key in keys:
             task = self._tasks.pop(key)
+            self._begun.pop(key, None)
             self._drop_if_empty(key)
             self._ending.add(task)
             task.cancel()

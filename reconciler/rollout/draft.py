@@ -6,7 +6,7 @@ A `Draft` starts from the persisted status and collects changes, Events and coun
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from api.conditions import Condition, ConditionType, EventReason, Phase, Reason, find_condition, remove_condition
@@ -78,9 +78,19 @@ class Draft:
         since = self.status.phase_transition_time
         return 0.0 if since is None else (self.facts.now - since).total_seconds()
 
-    def has_outlasted(self, phase: Phase, deadline: timedelta) -> bool:
-        """Whether `phase` is the persisted one and has lasted longer than `deadline`; strictly, as specified."""
-        return self.status.phase == phase and self.seconds_in_phase() > deadline.total_seconds()
+    def has_outlasted(self, phase: Phase, deadline: timedelta, *, counted_from: datetime | None = None) -> bool:
+        """Whether `phase` is the persisted one and has lasted longer than `deadline`; strictly, as specified.
+
+        Args:
+            phase: The phase.
+            deadline: How long it may last.
+            counted_from: From when on it counts, if that is later than the phase.
+        """
+        if self.status.phase != phase:
+            return False
+        waited = 0.0 if counted_from is None else (self.facts.now - counted_from).total_seconds()
+        lasted = self.seconds_in_phase() if counted_from is None else min(waited, self.seconds_in_phase())
+        return lasted > deadline.total_seconds()
 
     def condition(self, type_: ConditionType, reason: Reason, message: str = "", *, holds: bool) -> bool:
         """Set a condition; return whether its status or reason is new, so that an Event is due."""

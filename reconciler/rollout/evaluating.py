@@ -90,7 +90,8 @@ def _was_parked(draft: Draft) -> bool:
 
 
 def _announce(draft: Draft, candidate: RevisionStatus, facts: EvaluationFacts) -> None:
-    message = _with_trouble("the candidate is being scored", facts)
+    doing = "the candidate waits for its turn to be scored" if facts.waits else "the candidate is being scored"
+    message = _with_trouble(doing, facts)
     if draft.condition(ConditionType.EVALUATED, Reason.EVALUATION_RUNNING, message, holds=False):
         occasion = f"{candidate.hash} {facts.policy_hash} {facts.dataset_digest}"
         draft.event(EventReason.EVALUATION_STARTED, f"scoring revision {candidate.hash}", occasion=occasion)
@@ -148,4 +149,7 @@ def measured(outcome: EvaluationStatus) -> str:
 
 
 def _overdue(draft: Draft) -> bool:
-    return draft.has_outlasted(Phase.EVALUATING, draft.spec.rollout.timeouts.evaluating_timeout)
+    """Whether the deadline has passed; it does not count while others' runs have all slots."""
+    facts = draft.facts.evaluation or EvaluationFacts()
+    deadline = draft.spec.rollout.timeouts.evaluating_timeout
+    return not facts.waits and draft.has_outlasted(Phase.EVALUATING, deadline, counted_from=facts.begun_at)

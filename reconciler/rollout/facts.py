@@ -179,6 +179,10 @@ class EvaluationFacts:
     """Why the last run could not be ended; it is repeated."""
     uncompared: str = ""
     """Why the candidate is compared with nothing although it should be: what serves does not, and has not for long."""
+    waits: bool = False
+    """The run has no slot yet: other namespaces' runs, or more of this one's, have them."""
+    begun_at: datetime | None = None
+    """When this process first had a slot for it; None before, or when nothing is to be run."""
     by_deprecated_label: bool = False
     """The data set's Secret carries only the label that once opened every Secret."""
 

@@ -224,7 +224,10 @@ class Bed:
         queue, background = self.parts.queue, self.parts.background
         due = queue.next_due()
         hanging = self.driver.hanging + self.runtimes.hanging
-        working = sum(background.count(kind) for kind in _TASK_LIMITS) - hanging
+        lines = (*background.slots().values(), self.parts.runtime_client.inspections)
+        # Who has no slot waits for something that hangs, or for somebody who works.
+        waiting = sum(count for line in lines for count, _ in line.waiting().values())
+        working = sum(background.count(kind) for kind in _TASK_LIMITS) - hanging - waiting
         ready = len(queue) or queue.processing or (due is not None and due <= self.clock.seconds + 0.001)
         return not ready and not working and self._caught_up()
 
@@ -243,10 +246,16 @@ class Bed:
 
     # What users do.
 
-    def declare(self, name: str = KEY.name, annotations: dict[str, str] | None = None, **spec: Any) -> Object:
+    def declare(
+        self,
+        name: str = KEY.name,
+        annotations: dict[str, str] | None = None,
+        namespace: str = KEY.namespace,
+        **spec: Any,
+    ) -> Object:
         """Create or change a DecisionModel."""
-        live = self.server.object(API_VERSION, PLURAL, KEY.namespace, name)
-        metadata: Object = {"name": name, "namespace": KEY.namespace}
+        live = self.server.object(API_VERSION, PLURAL, namespace, name)
+        metadata: Object = {"name": name, "namespace": namespace}
         if annotations is not None:
             metadata["annotations"] = annotations
         obj: Object = {"kind": KIND, "metadata": metadata, "spec": {"model": "laya:en", **spec}}

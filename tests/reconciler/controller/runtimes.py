@@ -25,6 +25,8 @@ class FakeRuntime:
     """Answer everything with this status."""
     hangs: bool = False
     """Accept a load and never answer it."""
+    silent_on: frozenset[str] = frozenset()
+    """Paths on which requests are accepted and never answered."""
     precision: str | None = "F32"
     on_load: Callable[[], object] = lambda: None
     """Called before a load is answered."""
@@ -51,6 +53,9 @@ class FakeRuntime:
             return self.decide(request.body)
         return 200, {"models": [self._entry(self.loaded)] if self.loaded else []}
 
+    def is_silent_on(self, path: str) -> bool:
+        return path in self.silent_on or (self.hangs and path == "/api/decide")
+
     def _entry(self, name: str) -> dict[str, Any]:
         return {
             "name": name,
@@ -68,7 +73,7 @@ class Runtimes:
         self.port = 0
         self.by_address: dict[str, FakeRuntime] = {}
         self.hanging = 0
-        """Loads that somebody waits for and nobody will answer."""
+        """Requests that somebody waits for and nobody will answer."""
         self._servers: dict[str, asyncio.Server] = {}
         self._taken = 0
 
@@ -82,7 +87,7 @@ class Runtimes:
             # A client that leaves before its answer is everyday here.
             with contextlib.closing(writer), contextlib.suppress(ConnectionError):
                 request = await read_request(reader)
-                if request is not None and runtime.hangs and request.path == "/api/decide":
+                if request is not None and runtime.is_silent_on(request.path):
                     self.hanging += 1
                     try:
                         await reader.read()

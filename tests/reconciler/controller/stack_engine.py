@@ -18,6 +18,7 @@ from components.manifests import Manifest, ObjectKey, render
 from components.subset import differing_paths
 from reconciler.controller.watched import BY_KIND
 from reconciler.driver import Failure, FailureReason, Operation, OperationKind, Outcome, StackDriver
+from reconciler.turns import FairSlots
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.apistore import Target
 from tests.fakes.json_copy import json_copy
@@ -57,6 +58,8 @@ class FakeDriver(StackDriver):
         self.performed: list[Performed] = []
         self.trouble: list[Trouble] = []
         self.hanging = 0
+        self.turns = FairSlots(1)
+        """Nobody waits: every operation has its worker."""
         self.removals_may_end = asyncio.Event()
         self.removals_may_end.set()
         self.before_write: Callable[[], Awaitable[None]] = _nothing

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from api.keys import PROMOTE_ANNOTATION
 from reconciler.controller.budget import RolloutBudget
 from reconciler.controller.watched import DECISION_MODELS
-from reconciler.kernel.resources import ObjectKey
+from reconciler.kernel.resources import ObjectKey, object_key
 from tests.reconciler.controller.bed import Bed
 from tests.reconciler.controller.runtimes import FakeRuntime
 from tests.reconciler.controller.stack_engine import Trouble
@@ -129,6 +129,55 @@ def test_who_fits_again_is_back_in_line() -> None:
 def test_a_window_that_cannot_be_read_holds_nobody_up() -> None:
     models = [waiting("a", 0), {**promoted("b", 10), "spec": UNREADABLE}]
     assert RolloutBudget(1).admit(key("a"), "r", models, NOW)
+
+
+def elsewhere(obj: dict[str, Any], namespace: str) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "namespace": namespace}}
+
+
+def test_namespaces_take_turns_in_the_line() -> None:
+    """Whoever came first with ever so many."""
+    greedy = [waiting(f"g{number}", number) for number in range(20)]
+    models = [*greedy, elsewhere(waiting("late", 50), "other"), elsewhere(waiting("later", 60), "third")]
+    late, later = ObjectKey("other", "late"), ObjectKey("third", "later")
+    budget = RolloutBudget(3)
+    asking = [key(f"g{number}") for number in range(20)] + [later, late]
+    assert {each for each in asking if budget.admit(each, "r", models, NOW)} == {key("g0"), late, later}
+
+
+def test_who_has_slots_lets_others_go_first() -> None:
+    models = [rolling("r1"), rolling("r2"), waiting("first", 0), elsewhere(waiting("late", 50), "other")]
+    budget = RolloutBudget(3)
+    assert not budget.admit(key("first"), "r", models, NOW)
+    assert budget.admit(ObjectKey("other", "late"), "r", models, NOW)
+
+
+@given(
+    st.integers(1, 4),
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=1, max_size=12),
+    st.integers(0, 8),
+)
+def test_no_namespace_waits_for_more_than_one_rollout_of_each_other(
+    limit: int, before: list[tuple[str, int]], started: int
+) -> None:
+    """However many others bring, and however long they have waited."""
+    models = [elsewhere(waiting(f"m{n}", since), namespace) for n, (namespace, since) in enumerate(before)]
+    new, budget = ObjectKey("z", "new"), RolloutBudget(limit)
+    for turn in range(started + 5):
+        if turn == started:
+            models.append(elsewhere(waiting("new", 100), "z"))
+        asking = [object_key(obj) for obj in models]
+        # Everybody asks again and again.
+        admitted = {each for _ in range(limit) for each in asking if budget.admit(each, "r", models, NOW)}
+        assert len(admitted) == min(limit, len(models))
+        if new in admitted:
+            return
+        # What was admitted ends, and its namespace brings something that has waited for longer than anybody.
+        for each in sorted(admitted):
+            budget.release(each)
+            models = [obj for obj in models if object_key(obj) != each]
+            models.append(elsewhere(waiting(f"{each.name}x", -turn), each.namespace))
+    pytest.fail("the new namespace has waited for too long")
 
 
 def promoted_now(name: str) -> dict[str, Any]:

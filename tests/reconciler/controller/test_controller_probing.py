@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from reconciler.controller.watched import DECISION_MODELS, PODS
+from reconciler.engine.runtime import RuntimeClient
 from tests.fakes.apiserver import Request
 from tests.reconciler.controller.bed import Bed
 from tests.reconciler.controller.runtimes import FakeRuntime
@@ -378,3 +379,25 @@ async def test_a_gate_that_cannot_be_written_is_told_and_not_tried_without_pause
     await bed.advance(4.1)
     assert bed.status.phase == "Ready"
     assert bed.runtime.calls.count("/api/decide") == 2
+
+
+def never_tells(runtime: FakeRuntime) -> None:
+    runtime.silent_on = frozenset({"/api/ps"})
+
+
+async def test_pods_that_never_answer_leave_room_for_the_probes_of_others(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = RuntimeClient.inspect.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "timeout_seconds", 600.0)
+    bed.kubelet.adjust = never_tells
+    bed.declare("greedy", namespace="greedy", replicas=40)
+    await bed.run_until(lambda: bed.runtimes.hanging >= 24 and bed.parts.runtime_client.inspections.waiting())
+    held = bed.parts.runtime_client.inspections.held()
+
+    bed.kubelet.adjust = lambda _: None
+    bed.declare()
+    await bed.run_until(lambda: bed.status.phase == "Ready")
+    assert held == {"greedy": 24}
+    assert bed.parts.runtime_client.inspections.waiting(), "they are still at it"
