@@ -28,6 +28,7 @@ from api.rollout import Evaluation, Timeouts
 from api.spec import DecisionModelSpec
 from api.status import EvaluationStatus
 from components.environment import read_models
+from reconciler.controller.line_metrics import Line, LineCollector
 from reconciler.controller.metrics import ControllerMetrics
 from reconciler.controller.obstacles import REMEDIES
 from reconciler.driver import OperationKind, Outcome
@@ -258,7 +259,7 @@ def test_our_own_metrics_are_listed_with_their_labels() -> None:
     assert listed == {
         name: labels
         for name, labels in exported().items()
-        if name.startswith(("decisionmodel_stack_", "event_recorder_", "reflector_"))
+        if name.startswith(("decisionmodel_stack_", "decisionmodel_work_", "event_recorder_", "reflector_"))
     }
 
 
@@ -270,6 +271,8 @@ def exported() -> dict[str, set[str]]:
     client = KubernetesClient(httpx2.AsyncClient(), httpx2.AsyncClient(), field_manager="tests")
     things = Reflector(client, Resource("example.io", "v1", "things", "Thing"), Store())
     registry.register(ReflectorCollector([things], lambda: 0.0))
+    line = Line(held={"default": 1}, waiting={"other": (1, 1.0)})
+    registry.register(LineCollector({"stack": lambda: line}))
     return {
         f"{family.name}{'_total' if family.type == 'counter' else ''}": {*sample.labels} - {"le"}
         for family in registry.collect()
