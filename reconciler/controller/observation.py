@@ -283,7 +283,7 @@ def _lingers(pod: JsonObject) -> bool:
     ended = [
         (container.get("state") or {}).get("terminated") or {}
         for container in status.get("containerStatuses") or ()
-        if container["name"] == PREFETCH_CONTAINER
+        if container.get("name") == PREFETCH_CONTAINER
     ]
     return status.get("phase") == "Running" and any(each.get("exitCode") == 0 for each in ended)
 
