@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -86,3 +87,85 @@ def test_a_step_shows_the_findings_also_when_the_judgement_refused() -> None:
     (upload,) = [step for step in WORKFLOW["jobs"]["check"]["steps"] if "upload-sarif" in step.get("uses", "")]
     assert upload["if"].startswith("always()")
     assert upload["with"]["sarif_file"] == "policy.sarif"
+
+
+WORKFLOWS = {path.name: path.read_text(encoding="utf-8") for path in EXAMPLES.glob("*.yaml")}
+JOBS = [
+    pytest.param(name, job, id=f"{name}-{key}")
+    for name, text in WORKFLOWS.items()
+    for key, job in yaml.safe_load(text)["jobs"].items()
+]
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_actions_are_pinned_by_commit_with_their_version_beside(name: str) -> None:
+    used = [line.strip() for line in WORKFLOWS[name].splitlines() if re.search(r"\buses:", line)]
+    assert len(used) > 4
+    for line in used:
+        assert re.fullmatch(r"(- )?uses: [\w./-]+@[0-9a-f]{40}  # v[0-9]+\.[0-9]+\.[0-9]+", line), line
+
+
+@pytest.mark.parametrize(("name", "job"), JOBS)
+def test_each_job_has_the_permissions_that_it_needs_and_no_others(name: str, job: Any) -> None:
+    assert yaml.safe_load(WORKFLOWS[name])["permissions"] == {}
+    assert job["permissions"]["contents"] == "read"
+    uses = " ".join(step.get("uses", "") for step in job["steps"])
+    assert ("security-events" in job["permissions"]) == ("upload-sarif" in uses)
+    assert ("pull-requests" in job["permissions"]) == ("github-script" in uses)
+
+
+@pytest.mark.parametrize(("name", "job"), JOBS)
+def test_the_branch_that_a_change_is_for_brings_code_and_rules(name: str, job: Any) -> None:
+    # YAML 1.1 reads the key `on` as a boolean.
+    assert list(yaml.safe_load(WORKFLOWS[name])[True]) == ["pull_request_target"]
+    base, proposal = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
+    assert "ref" not in base["with"]
+    assert proposal["with"]["path"] == ".proposal"
+    assert not base["with"]["persist-credentials"]
+    assert not proposal["with"]["persist-credentials"]
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    reading = [command for command in commands if ".proposal" in command]
+    assert reading == ['sh docs/ci/take-proposal.sh "$ENVIRONMENT" .proposal']
+    assert not any("${{" in command for command in commands), "what a change says is never part of a command"
+
+
+def test_a_change_brings_its_models_and_nothing_else(tmp_path: Path) -> None:
+    def put(path: str, text: str) -> None:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    for file in ("stacks/policy.yaml", "stacks/Pulumi.prod.yaml", "stacks/prod/gone.yaml", "cli/__main__.py"):
+        put(file, "base")
+        put(f".proposal/{file}", "relaxed")
+    (tmp_path / ".proposal" / "stacks" / "prod" / "gone.yaml").unlink()
+    for file in ("model.yaml", "team/other.yml", "run.py", "a b.yaml"):
+        put(f".proposal/stacks/prod/{file}", "proposed")
+    put("secret.yaml", "secret")
+    (tmp_path / ".proposal" / "stacks" / "prod" / "link.yaml").symlink_to(tmp_path / "secret.yaml")
+    (tmp_path / ".proposal" / "stacks" / "prod" / "folder").symlink_to(tmp_path)
+
+    script = EXAMPLES / "take-proposal.sh"
+    subprocess.run(["sh", script, "prod", ".proposal"], cwd=tmp_path, check=True)
+
+    taken = sorted(str(path.relative_to(tmp_path / "stacks")) for path in (tmp_path / "stacks").rglob("*.*"))
+    assert taken == ["Pulumi.prod.yaml", "policy.yaml", "prod/a b.yaml", "prod/model.yaml", "prod/team/other.yml"]
+    assert {path.read_text() for path in (tmp_path / "stacks").glob("*.yaml")} == {"base"}
+    assert (tmp_path / "cli" / "__main__.py").read_text() == "base"
+
+
+@pytest.mark.parametrize("place", ["stacks", "stacks/prod"])
+def test_a_link_in_the_place_of_the_models_brings_nothing(tmp_path: Path, place: str) -> None:
+    (tmp_path / "elsewhere" / "prod").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "prod" / "secret.yaml").write_text("secret")
+    link = tmp_path / ".proposal" / place
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "elsewhere" / place.removeprefix("stacks").strip("/"))
+
+    subprocess.run(["sh", EXAMPLES / "take-proposal.sh", "prod", ".proposal"], cwd=tmp_path, check=True)
+
+    assert [*(tmp_path / "stacks").rglob("*.yaml")] == []
+
+
+def test_a_name_that_is_no_environment_removes_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(["sh", EXAMPLES / "take-proposal.sh", "../x", ".proposal"], cwd=tmp_path, check=False)
+    assert done.returncode == 3

@@ -90,7 +90,14 @@ def test_the_comment_is_written_also_when_the_preview_refuses() -> None:
     comment = STEPS["Comment"]
     assert comment["if"].startswith("always()")
     assert "preview.md" in comment["with"]["script"]
-    assert WORKFLOW["permissions"] == {"contents": "read", "pull-requests": "write"}
+    assert WORKFLOW["jobs"]["preview"]["permissions"] == {"contents": "read", "pull-requests": "write"}
+    assert WORKFLOW["jobs"]["check"]["permissions"] == {"contents": "read"}
+
+
+def test_only_a_comment_of_the_pipeline_itself_is_written_over() -> None:
+    script = STEPS["Comment"]["with"]["script"]
+    assert "comment.user.login === 'github-actions[bot]'" in script
+    assert "mine(comment) && comment.body.startsWith(marker)" in script
 
 
 def test_forks_get_no_credentials() -> None:
