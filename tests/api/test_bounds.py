@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from api.bounds import MOST_TEXT, MOST_VALUES, is_too_large
+from api.bounds import LONGEST_QUANTITY, MOST_TEXT, MOST_VALUES, is_too_large
 from api.crd import load
 from api.spec import DecisionModelSpec
+from reconciler.controller.trimming import _LONGEST_ANNOTATION, _MOST_ANNOTATIONS
+from reconciler.http_client import HEADERS_LIMIT
+from reconciler.rollout.retry import _LONGEST_TOKEN
 
 Schema = dict[str, Any]
-Path = tuple[str, ...]
+Place = tuple[str, ...]
 
 
 def spec_schema() -> Schema:
@@ -23,7 +28,7 @@ def spec_schema() -> Schema:
     return schema
 
 
-def nodes(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
+def nodes(schema: Schema, path: Place = ()) -> Iterator[tuple[Place, Schema]]:
     yield path, schema
     for name, child in schema.get("properties", {}).items():
         yield from nodes(child, (*path, name))
@@ -48,11 +53,8 @@ def test_every_text_list_and_map_of_the_spec_is_bounded() -> None:
     assert unbounded == {}
 
 
-BOUNDED = {
-    ".".join(path): (path, schema)
-    for path, schema in nodes(spec_schema())
-    if {"maxLength", "maxItems", "maxProperties"} & schema.keys()
-}
+WORDS = ("maxLength", "maxItems", "maxProperties")
+BOUNDED = {".".join(path): (path, schema) for path, schema in nodes(spec_schema()) if {*WORDS} & schema.keys()}
 
 
 def beyond(schema: Schema) -> Any:
@@ -64,7 +66,7 @@ def beyond(schema: Schema) -> Any:
     return "1" * (schema["maxLength"] + 1)
 
 
-def placed(path: Path, value: Any) -> Any:
+def placed(path: Place, value: Any) -> Any:
     for step in reversed(path):
         value = [value] if step == "[]" else {"x" if step == "{}" else step: value}
     return value
@@ -120,3 +122,13 @@ def size(value: Any) -> tuple[int, int]:
 def test_too_large_is_what_has_more_values_or_text_than_allowed(value: Any, values: int, text: int) -> None:
     counted, written = size(value)
     assert is_too_large(value, values=values, text=text) == (counted > values or written > text)
+
+
+def test_the_documented_bounds_are_those_of_the_schema() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "compatibility.md").read_text(encoding="utf-8")
+    section = text.partition("## How large a DecisionModel may be")[2].partition("\n## ")[0]
+    stated = {int(number) for number in re.findall(r"\b[0-9]{2,}\b", section)}
+    bounds = {schema[word] for _, schema in BOUNDED.values() for word in WORDS if word in schema}
+    # Fields whose pattern bounds them anyway, and those with a bound since they were made, are not repeated there.
+    assert {256, 128, 16, 1024, 253, 512, LONGEST_QUANTITY} <= bounds & stated
+    assert {MOST_VALUES, MOST_TEXT, _MOST_ANNOTATIONS, _LONGEST_ANNOTATION, _LONGEST_TOKEN, HEADERS_LIMIT} <= stated

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from api.conditions import ConditionType, Phase, Reason
@@ -138,6 +140,23 @@ def test_a_retry_token_starts_exactly_one_new_attempt() -> None:
     world.reconcile()
     assert world.reconcile().status.phase is Phase.FAILED
     assert world.status.last_retry_token == "1"
+
+
+LONG = "again, " * 40_000
+
+
+@pytest.mark.parametrize(
+    ("recorded", "times"), [("", 1), (LONG, 0)], ids=["new", "recorded whole by an earlier version"]
+)
+def test_a_long_retry_token_is_recorded_by_its_digest(recorded: str, times: int) -> None:
+    world = World(annotations={"decisionmodel.io/retry": LONG})
+    world.status = world.status.model_copy(update={"last_retry_token": recorded})
+    world.wants("laya:en")
+    world.reconcile()
+    world.reconcile()
+    assert world.said.count("RetryNoop") == times
+    digest = f"sha256:{hashlib.sha256(LONG.encode()).hexdigest()}"
+    assert world.status.last_retry_token == (recorded or digest)
 
 
 def test_a_retry_with_nothing_to_retry_says_so_once() -> None:
