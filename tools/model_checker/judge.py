@@ -115,6 +115,11 @@ class Known(NamedTuple):
     failed: int | None
     target: int | None
 
+    @property
+    def selectable(self) -> tuple[int | None, ...]:
+        """The revisions that the Service may select: all but the candidate."""
+        return (self.stable, self.previous, self.failed, self.target)
+
 
 class Judge:
     """Decides with `decide`, which is the real one unless a test puts a faulty one in its place."""

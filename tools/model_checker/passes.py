@@ -90,7 +90,7 @@ def _written(judge: Judge, state: State, verdict: Verdict) -> State:
 def _is_recognised(judge: Judge, state: State, verdict: Verdict) -> bool:
     """Whether a status that was lost says again what serves, and no operation from before moves the traffic yet."""
     service = state.cluster.service
-    return state.operation is None and (service is None or service in judge.known(verdict.status))
+    return state.operation is None and (service is None or service in judge.known(verdict.status).selectable)
 
 
 def _recorded(state: State, verdict: Verdict) -> State:

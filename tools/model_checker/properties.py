@@ -19,10 +19,9 @@ def state_violation(judge: Judge, state: State) -> Violation | None:
     service = state.cluster.service
     if service is None:
         return None
-    known = judge.known(state.status)
     if state.lost:
         return None
-    if service not in (known.stable, known.previous, known.failed, known.target):
+    if service not in judge.known(state.status).selectable:
         return Violation(
             Property.TRAFFIC, f"the Service selects {NAMES[service]}, which the persisted status does not know"
         )
