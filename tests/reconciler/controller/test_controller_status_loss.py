@@ -14,6 +14,7 @@ from tests.reconciler.controller.bed import KEY, Bed
 from tests.reconciler.controller.kubelet import Failed
 
 pytestmark = pytest.mark.anyio
+EXHAUSTIVE = pytest.mark.exhaustive
 
 OTHER = "laya:multilingual"
 MANUAL: dict[str, Any] = {"promotion": "Manual"}
@@ -72,6 +73,12 @@ async def replaced(bed: Bed) -> str:
     return await after(bed, 60)
 
 
+async def labelled(bed: Bed) -> str:
+    """Its Pods carry what the spec gives them, by which the revision is told from one without."""
+    await bed.rolled_out(pods={"labels": {"team": "support"}, "annotations": {"mesh.example/inject": "no"}})
+    return await after(bed, 400)
+
+
 async def after(bed: Bed, seconds: float) -> str:
     await bed.advance(seconds)
     assert bed.selected is not None
@@ -96,16 +103,19 @@ def traffic(bed: Bed, revision: str) -> dict[str, str]:
     return {name: obj["metadata"]["uid"] for name, obj in found.items()}
 
 
-SITUATIONS = [serving, watched, awaiting, caching, rejected, replaced]
+SITUATIONS = [serving, watched, awaiting, caching, rejected, replaced, labelled]
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda each: each.__name__)
-async def test_whatever_of_the_status_is_lost_what_serves_goes_on_serving(bed: Bed, situation: Situation) -> None:
+@pytest.mark.parametrize("fields", [pytest.param([""], id="all"), pytest.param(FIELDS, id="each", marks=EXHAUSTIVE)])
+async def test_whatever_of_the_status_is_lost_what_serves_goes_on_serving(
+    bed: Bed, situation: Situation, fields: list[str]
+) -> None:
     revision = await situation(bed)
     before, status, moment = traffic(bed, revision), bed.status, bed.moment()
     assert len(before) > 3
     present = set(status.dump())
-    for field in ("", *(each for each in FIELDS if each in present)):
+    for field in (each for each in fields if not each or each in present):
         await bed.restart_at(moment)
         bed.lose_status(*filter(None, [field]))
         await bed.settle()
