@@ -95,18 +95,16 @@ def test_an_object_beyond_a_bound_is_refused_with_the_field_named(served: Path) 
 
 
 def _renamed(definition: dict[str, Any], *, bounded: bool) -> str:
-    """The definition under a group of its own, so that no other test meets it."""
-    text = (
-        json.dumps(definition)
-        .replace(CRD_NAME, "decisionmodels.bounds.test")
-        .replace('"group": "decisionmodel.io"', '"group": "bounds.test"')
-    )
+    """The definition under names of its own: kubectl would find any that it shared with the real one."""
+    names = {"kind": "Bounded", "listKind": "BoundedList", "plural": "boundeds", "singular": "bounded"}
+    spec = {**definition["spec"], "group": "bounds.test", "names": names}
+    text = json.dumps({**definition, "metadata": {"name": "boundeds.bounds.test"}, "spec": spec})
     return text if bounded else re.sub(r'"max(Items|Length|Properties)": [0-9]+, ', "", text)
 
 
 def test_an_object_that_was_let_in_before_stays_and_can_be_told_about(kubeconfig: Path) -> None:
-    name = "decisionmodels.bounds.test"
-    obj = {"apiVersion": "bounds.test/v1alpha1", "kind": "DecisionModel", "metadata": {"name": "large"}}
+    name = "boundeds.bounds.test"
+    obj = {"apiVersion": "bounds.test/v1alpha1", "kind": "Bounded", "metadata": {"name": "large"}}
     for bounded in (False, True):
         definition = _renamed(load(), bounded=bounded)
         applied = _kubectl(kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=definition)

@@ -170,7 +170,7 @@ def test_other_bytes_in_a_serving_pod_take_it_out_of_the_service(bench: Bench) -
         closed = wait_closed(bench, pod, "DigestMismatch")
         assert "000000000000" in closed["message"]
         model = bench.wait("router", "short of a Pod", lambda dm: phase(dm) == "Degraded", 30)
-        assert model["status"]["replicas"] == {"desired": 2, "modelReady": 1}
+        assert model["status"]["replicas"] == {"current": 2, "desired": 2, "modelReady": 1}
         assert (condition(model, "Ready")["status"], reason(model, "Ready")) == ("True", "Ready")
         assert reason(model, "ModelReady") == reason(model, "Degraded") == "ReplicasNotModelReady"
         wait_until("the other Pod to be alone", lambda: len(bench.endpoints("router")) == 1, 30)

@@ -69,7 +69,7 @@ def test_replicas_change_in_place_and_all_can_be_drained(bench: Bench) -> None:
     with no_failed_request(bench, "router"):
         bench.edit("router", replicas=2)
         model = bench.wait_ready("router")
-        assert model["status"]["replicas"] == {"desired": 2, "modelReady": 2}
+        assert model["status"]["replicas"] == {"current": 2, "desired": 2, "modelReady": 2}
     assert first < serving(bench), "the Pod that served goes on"
     drained = serving(bench)
     for pod in drained:  # an eviction that a budget refuses ends in an error
