@@ -8,13 +8,10 @@ import json
 import textwrap
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from tests.cluster.observing import SMALL, Bench, no_failed_request
 from tests.cluster.side_by_side import SideBySide
+from tests.reconciler.kernel.issued import issued
 from tools.kubectl import wait_until
 from tools.observer import Object, phase
 
@@ -98,7 +95,7 @@ INJECTOR = textwrap.dedent(
 def inject_a_proxy(bench: Bench) -> None:
     """Have a container that never ends added to every Pod of a model in the namespace."""
     namespace, image = bench.namespace, bench.environment.images.registry.name
-    certificate, key = issued(f"injector.{namespace}.svc")
+    certificate, key = issued("injector", hosts=(f"injector.{namespace}.svc",))
     metadata = {"name": "injector", "namespace": namespace}
     labels = {"app": "injector"}
     mount = {"name": "tls", "mountPath": "/tls"}
@@ -158,30 +155,6 @@ def inject_a_proxy(bench: Bench) -> None:
 
 def encoded(content: bytes) -> str:
     return base64.b64encode(content).decode()
-
-
-def issued(host: str) -> tuple[bytes, bytes]:
-    """Return a certificate for a host that vouches for itself, and its key."""
-    key, name = (
-        ec.generate_private_key(ec.SECP256R1()),
-        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "injector")]),
-    )
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    plain, form = serialization.NoEncryption(), serialization.PrivateFormat.PKCS8
-    return certificate.public_bytes(serialization.Encoding.PEM), key.private_bytes(
-        serialization.Encoding.PEM, form, plain
-    )
 
 
 @side_by_side
