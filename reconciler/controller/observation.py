@@ -279,13 +279,18 @@ def lingering_jobs(children: Children, owner_uid: str) -> Iterator[JsonObject]:
 
 
 def _lingers(pod: JsonObject) -> bool:
+    """Whether the prefetch has ended with 0 and another container has not ended.
+
+    One Pod is Running for a moment after all its containers have ended: the kubelet names the last phase only once it
+    has taken the Pod down (pkg/kubelet, generateAPIPodStatus). Its Job completes by itself.
+    """
     status = pod.get("status") or {}
-    ended = [
-        (container.get("state") or {}).get("terminated") or {}
-        for container in status.get("containerStatuses") or ()
-        if container.get("name") == PREFETCH_CONTAINER
-    ]
-    return status.get("phase") == "Running" and any(each.get("exitCode") == 0 for each in ended)
+    states = {
+        container.get("name"): container.get("state") or {} for container in status.get("containerStatuses") or ()
+    }
+    ended = states.pop(PREFETCH_CONTAINER, {}).get("terminated") or {}
+    others_run = any("terminated" not in state for state in states.values())
+    return status.get("phase") == "Running" and ended.get("exitCode") == 0 and others_run
 
 
 def ignores_disruptions(job: JsonObject) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from reconciler.controller.observation import has_done_its_work
 from reconciler.controller.watched import JOBS, PODS
 from tests.reconciler.controller.bed import Bed
 
@@ -58,3 +61,22 @@ async def test_a_download_that_failed_is_not_done(bed: Bed) -> None:
     assert bed.status.phase == "Caching"
     (job,) = bed.objects(JOBS)
     assert "suspend" not in job["spec"]
+
+
+@pytest.mark.parametrize(
+    ("states", "done"),
+    [
+        ({"prefetch": {"terminated": {"exitCode": 0}}}, False),
+        ({"prefetch": {"terminated": {"exitCode": 0}}, "mesh-proxy": {"terminated": {"exitCode": 0}}}, False),
+        ({"prefetch": {"terminated": {"exitCode": 0}}, "mesh-proxy": {"running": {}}}, True),
+        ({"prefetch": {"terminated": {"exitCode": 1}}, "mesh-proxy": {"running": {}}}, False),
+        ({"prefetch": {"running": {}}, "mesh-proxy": {"running": {}}}, False),
+    ],
+    ids=["the kubelet takes the Pod down", "and another container's too", "another runs on", "it failed", "it runs"],
+)
+def test_only_a_job_that_another_container_keeps_is_taken_for_done(states: dict[str, Any], done: bool) -> None:
+    job = {"metadata": {"name": "pf", "uid": "job"}, "spec": {}, "status": {}}
+    owner = {"kind": "Job", "name": "pf", "uid": "job", "controller": True}
+    status = {"phase": "Running", "containerStatuses": [{"name": name, "state": each} for name, each in states.items()]}
+    pod = {"metadata": {"name": "pf-1", "uid": "pod", "ownerReferences": [owner]}, "status": status}
+    assert has_done_its_work(job, (pod,)) is done
