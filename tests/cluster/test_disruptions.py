@@ -52,8 +52,8 @@ def test_a_pod_that_has_ended_and_stays_holds_up_no_recreate_rollout(bench: Benc
         found = bench.kubectl.get("pod", name, bench.namespace) or {}
         return bool(found.get("status", {}).get("phase") == "Failed")
 
-    wait_until("the Pod to end", has_failed, 60)
-    wait_until("another one in its place", lambda: len(bench.endpoints("evicted") - {name}) == 1, 90)
+    wait_until("the Pod to end", has_failed, 180)
+    wait_until("another one in its place", lambda: len(bench.endpoints("evicted") - {name}) == 1, 180)
     bench.edit("evicted", model="laya:multilingual")
     bench.wait_ready("evicted", SOON)
     assert has_failed(), "nobody has cleaned up"
@@ -66,13 +66,13 @@ def test_neither_more_replicas_nor_an_eviction_in_the_window_take_a_revision_bac
     first = bench.wait_ready("scaled")["status"]["stableRevision"]["hash"]
     with no_failed_request(bench, "scaled"):
         bench.edit("scaled", model="laya:en-better")
-        second = bench.wait_ready("scaled", 120)["status"]["stableRevision"]["hash"]
+        second = bench.wait_ready("scaled", 240)["status"]["stableRevision"]["hash"]
         bench.wait_selected("scaled", second)
         bench.edit("scaled", replicas=3)
-        bench.wait_ready("scaled", 120)
+        bench.wait_ready("scaled", 240)
         evict(bench, running(bench, "scaled", second)[0]["metadata"]["name"])
-        wait_until("three Pods again", lambda: len(bench.endpoints("scaled")) == 3, 90)
-        bench.wait_ready("scaled", 60)
+        wait_until("three Pods again", lambda: len(bench.endpoints("scaled")) == 3, 180)
+        bench.wait_ready("scaled", 180)
     assert bench.told("scaled", "RolledBackAfterPromotion") == 0
     assert "failedRevision" not in bench.model("scaled")["status"]
     assert bench.selected("scaled") == second
@@ -84,7 +84,7 @@ def test_the_old_revision_stands_in_for_one_that_finds_no_node(bench: Bench) -> 
     bench.declare("drained")
     first = bench.wait_ready("drained")["status"]["stableRevision"]["hash"]
     bench.edit("drained", model="laya:en-better")
-    second = bench.wait_ready("drained", 120)["status"]["stableRevision"]["hash"]
+    second = bench.wait_ready("drained", 240)["status"]["stableRevision"]["hash"]
     bench.wait_selected("drained", second)
     (pod,) = running(bench, "drained", second)
     with asked_all_along(bench, "drained") as counted:
@@ -93,8 +93,8 @@ def test_the_old_revision_stands_in_for_one_that_finds_no_node(bench: Bench) -> 
         bench.kubectl.apply({**quota, "metadata": {"name": "full", "namespace": bench.namespace}})
         evict(bench, pod["metadata"]["name"])
         bench.wait_selected("drained", first)
-        wait_until("its Pod to be in the endpoints", lambda: len(bench.endpoints("drained")) == 1, 30)
-        model = bench.wait("drained", "stood in for", lambda dm: reason(dm, "Stabilizing") == "ServedByPrevious", 30)
+        wait_until("its Pod to be in the endpoints", lambda: len(bench.endpoints("drained")) == 1, 240)
+        model = bench.wait("drained", "stood in for", lambda dm: reason(dm, "Stabilizing") == "ServedByPrevious", 240)
         assert phase(model) == "Degraded"
         before = counted()["failed"]
         time.sleep(LONGER_THAN_UNHEALTHY)
@@ -103,7 +103,7 @@ def test_the_old_revision_stands_in_for_one_that_finds_no_node(bench: Bench) -> 
         assert condition(model, "Ready")["status"] == "True"
         assert first in condition(model, "Ready")["message"]
         bench.kubectl.delete("resourcequota", "full", bench.namespace)
-        wait_until("traffic to return", lambda: bench.selected("drained") == second, 120)
-        bench.wait_ready("drained", 60)
+        wait_until("traffic to return", lambda: bench.selected("drained") == second, 240)
+        bench.wait_ready("drained", 180)
         assert counted()["failed"] == before, "nothing failed while it was stood in for, or when traffic returned"
     assert bench.told("drained", "RolledBackAfterPromotion") == 0
