@@ -93,8 +93,8 @@ def test_the_old_revision_stands_in_for_one_that_finds_no_node(bench: Bench) -> 
         bench.kubectl.apply({**quota, "metadata": {"name": "full", "namespace": bench.namespace}})
         evict(bench, pod["metadata"]["name"])
         bench.wait_selected("drained", first)
-        wait_until("its Pod to be in the endpoints", lambda: len(bench.endpoints("drained")) == 1, 240)
-        model = bench.wait("drained", "stood in for", lambda dm: reason(dm, "Stabilizing") == "ServedByPrevious", 240)
+        wait_until("its Pod to be in the endpoints", lambda: len(bench.endpoints("drained")) == 1, 30)
+        model = bench.wait("drained", "stood in for", lambda dm: reason(dm, "Stabilizing") == "ServedByPrevious", 30)
         assert phase(model) == "Degraded"
         before = counted()["failed"]
         time.sleep(LONGER_THAN_UNHEALTHY)

@@ -202,7 +202,7 @@ def test_a_manual_rollout_waits_for_a_persons_word(bench: Bench) -> None:
         collected = json.dumps({"spec": {"ttlSecondsAfterFinished": 0}})
         job = f"router-pf-{candidate}"
         bench.kubectl.run("patch", "job", job, "-n", bench.namespace, "--type=merge", "-p", collected)
-        wait_until("the Job to be collected", lambda: bench.kubectl.get("job", job, bench.namespace) is None, 120)
+        wait_until("the Job to be collected", lambda: bench.kubectl.get("job", job, bench.namespace) is None, 30)
         lose_status(bench)
         bench.wait("router", "parked again", lambda dm: phase(dm) == "AwaitingPromotion")
         assert uids(bench, candidate) == parts
