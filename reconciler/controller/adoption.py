@@ -88,10 +88,17 @@ class Adopter:
             BUDGETS: children.budgets,
             SERVICES: children.services,
         }
-        refused = self._refused.get(key, set())
-        for resource, objects in kinds.items():
-            found = (obj for obj in objects if may_be_left(obj, resource, owner.name) and _version(obj) not in refused)
-            yield from ((resource, obj) for obj in found)
+        found = [
+            (resource, obj)
+            for resource, objects in kinds.items()
+            for obj in objects
+            if may_be_left(obj, resource, owner.name)
+        ]
+        # Only of what is there now: an object that somebody changes again and again is remembered once.
+        refused = self._refused.pop(key, set()) & {_version(obj) for _, obj in found}
+        if refused:
+            self._refused[key] = refused
+        yield from (each for each in found if _version(each[1]) not in refused)
 
     async def _take(self, owner: Owner, resource: Resource, obj: JsonObject) -> bool:
         name = name_of(obj)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from api.keys import STACK_FIELD_MANAGER
-from reconciler.controller.adoption import is_left
+from components.desired import Owner
+from reconciler.controller.adoption import Adopter, is_left
+from reconciler.controller.observation import Children
 from reconciler.controller.watched import BUDGETS, CLAIMS, DEPLOYMENTS, JOBS, SERVICES
+from reconciler.kernel.resources import ObjectKey
 from tests.reconciler.controller.bed import Bed
 
 pytestmark = pytest.mark.anyio
@@ -99,3 +102,27 @@ def test_a_label_alone_is_no_proof(name: str) -> None:
     obj["metadata"]["name"] = "router-0123456789abcdef"
     assert is_left(obj, DEPLOYMENTS, "router")
     assert not is_left(obj, DEPLOYMENTS, "another")
+
+
+async def test_an_object_that_somebody_changes_again_and_again_is_remembered_once() -> None:
+    labels = {"decisionmodel.io/name": "router", "decisionmodel.io/revision": "0123456789abcdef"}
+    metadata: Object = {"name": "router-0123456789abcdef", "namespace": "default", "uid": "theirs", "labels": labels}
+    asked: list[str] = []
+
+    class Theirs:
+        """The cluster with one Deployment, which is somebody else's."""
+
+        def children_of(self, _: ObjectKey) -> Children:
+            return Children(deployments=({"metadata": metadata},))
+
+        async def get(self, _: Any, __: str, name: str) -> Object:
+            asked.append(name)
+            return {"metadata": metadata}
+
+    adopter = Adopter(cast("Any", Theirs()), cast("Any", Theirs()))
+    for version in range(50):
+        metadata["resourceVersion"] = str(version)
+        for _ in range(2):
+            assert not await adopter.adopt(Owner(namespace="default", name="router", uid="u"))
+    assert len(asked) == 50, "each version is asked about once"
+    assert sum(map(len, adopter._refused.values())) == 1
